@@ -1,0 +1,1 @@
+"""Robust multilinear subspace learning."""
