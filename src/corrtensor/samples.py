@@ -1,0 +1,146 @@
+"""The shape of the samples: axis 0 counts them, the other axes are their modes.
+
+Every estimator takes samples as tensors, ``(N, a, b, ...)``, or flattened, ``(N, a*b*...)``
+with ``sample_shape=(a, b, ...)``. What comes in flat goes out flat.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+
+__all__ = ["Sliceable", "TensorTransformer", "as_float"]
+
+
+@runtime_checkable
+class Sliceable(Protocol):
+    """An array that may live on disk: zarr, h5py, memmap, or anything like them."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
+    def __getitem__(self, key: Any) -> Any: ...
+
+
+def as_float(dtype: np.dtype) -> np.dtype:
+    """Return the type samples of ``dtype`` are worked on in: single stays single, all else double."""
+    return np.dtype(np.float32 if dtype in (np.float16, np.float32) else np.float64)
+
+
+def is_on_disk(X: Any) -> bool:
+    """Tell whether ``X`` must be read slice by slice (not a NumPy array, list or table)."""
+    if isinstance(X, np.ndarray | list | tuple) or hasattr(X, "iloc") or hasattr(X, "tocsr"):
+        return False
+    return isinstance(X, Sliceable) and not np.isscalar(X)
+
+
+def resolve_shape(sample_shape: tuple[int, ...], n_features: int) -> tuple[int, ...]:
+    """Check a sample shape against the number of features; one entry may be -1."""
+    shape = tuple(int(a) for a in np.atleast_1d(np.asarray(sample_shape)))
+    known = math.prod(a for a in shape if a != -1)
+    if shape.count(-1) == 1 and known > 0 and n_features % known == 0:
+        return tuple(n_features // known if a == -1 else a for a in shape)
+    if min(shape) < 1 or math.prod(shape) != n_features:
+        raise ValueError(
+            f"sample_shape={sample_shape!r} does not multiply up to the {n_features} features of X"
+        )
+    return shape
+
+
+class TensorTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """What the estimators share: checks of X, flat or not, and names of what comes out.
+
+    A subclass stores ``sample_shape`` (or ``None``) in its constructor, calls ``_check(X,
+    reset=True)`` in ``fit``, and sets ``core_shape_``, the shape of one transformed sample.
+    """
+
+    sample_shape: tuple[int, ...] | None
+    sample_shape_: tuple[int, ...]
+    core_shape_: tuple[int, ...]
+
+    def _check(self, X: Any, *, reset: bool = False) -> tuple[Any, bool]:
+        """Return X as ``(N, *sample_shape_)`` in its own type, and whether it came in flat.
+
+        Whether the numbers are finite is left to whoever reads them all: see
+        :func:`check_finite` and the engine, which both name the sample.
+        """
+        if is_on_disk(X):
+            if np.dtype(X.dtype).kind not in "fiub":
+                raise ValueError(f"X must hold real numbers; its type is {X.dtype}")
+            if len(X.shape) < 2:
+                raise ValueError(f"X must have samples along axis 0; its shape is {X.shape}")
+            if reset:
+                self.n_features_in_ = math.prod(X.shape[1:])
+        else:
+            X = self._check_in_memory(X, reset)
+        if reset:
+            wanted = getattr(self, "sample_shape", None)
+            self.sample_shape_ = tuple(X.shape[1:])
+            if wanted is not None:
+                self.sample_shape_ = resolve_shape(wanted, math.prod(X.shape[1:]))
+        flat = len(X.shape) == 2
+        if not flat and tuple(X.shape[1:]) != self.sample_shape_:
+            raise ValueError(
+                f"X has samples of shape {tuple(X.shape[1:])}; "
+                f"{type(self).__name__} works on samples of shape {self.sample_shape_}"
+            )
+        if isinstance(X, np.ndarray):
+            X = X.reshape(len(X), *self.sample_shape_)
+        elif tuple(X.shape[1:]) != self.sample_shape_:
+            raise ValueError(
+                f"an array on disk must have its samples unflattened: its shape is {X.shape}, "
+                f"sample_shape={self.sample_shape_}"
+            )
+        return X, flat
+
+    def _check_in_memory(self, X: Any, reset: bool) -> np.ndarray:
+        options = {"ensure_all_finite": False, "dtype": "numeric"}
+        if np.ndim(X) <= 2:
+            X = validate_data(self, X, reset=reset, **options)
+        else:
+            X = check_array(X, allow_nd=True, estimator=self, **options)
+            if reset:
+                self.n_features_in_ = math.prod(X.shape[1:])
+                if hasattr(self, "feature_names_in_"):
+                    del self.feature_names_in_
+            if 0 in X.shape:
+                raise ValueError(f"X of shape {X.shape} has an empty axis")
+        return X
+
+    def _check_cores(self, cores: Any) -> tuple[np.ndarray, bool]:
+        """Return transformed samples as ``(N, *core_shape_)``, and whether they came flat."""
+        check_is_fitted(self)
+        cores = check_array(cores, allow_nd=True, ensure_min_samples=0, dtype="numeric")
+        flat = cores.ndim == 2
+        if cores.shape[1:] not in (self.core_shape_, (math.prod(self.core_shape_),)):
+            raise ValueError(
+                f"transformed samples have shape {self.core_shape_}; "
+                f"an array of shape {cores.shape} was given"
+            )
+        return cores.reshape(len(cores), *self.core_shape_), flat
+
+    @property
+    def _n_features_out(self) -> int:
+        return math.prod(self.core_shape_)
+
+
+def flatten_if(T: np.ndarray, flat: bool) -> np.ndarray:
+    """Give samples back the way they came."""
+    return T.reshape(len(T), -1) if flat else T
+
+
+def check_finite(X: np.ndarray, *, name: str = "X", first: int = 0) -> None:
+    """Raise a ``ValueError`` that names the first sample with a NaN or an infinity."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(X.sum()):
+            return
+    bad = ~np.isfinite(X.reshape(len(X), -1)).all(axis=1)
+    if bad.any():
+        raise ValueError(
+            f"{name} contains NaN or infinity: {int(bad.sum())} of {len(X)} samples read, "
+            f"the first is sample {first + int(bad.argmax())}"
+        )
