@@ -1,0 +1,353 @@
+"""Losses: what a squared residual costs, and how much weight that leaves its sample.
+
+A solver loss has three methods (see ``docs/method.md``, section 2, and ``CONTRIBUTING.md``):
+
+``value(s)``
+    the loss phi of each squared residual ``s``;
+``log_weight(s)``
+    the logarithm of its slope, ``log phi'(s)``;
+``calibrate(s)``
+    a copy whose constants are frozen for data with these residuals, so that the objective
+    stays one function during the sweeps.
+
+A concave phi makes every sweep a descent step.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import brentq
+from scipy.special import gamma as gamma_function
+
+__all__ = [
+    "Correntropy",
+    "Loss",
+    "Power",
+    "corr_loss",
+    "corr_ploss",
+    "generalized_correntropy",
+    "generalized_gaussian",
+    "ggd_constants",
+]
+
+# Below this share of the median residual a smaller residual earns no more weight.
+RELATIVE_FLOOR = 1e-10
+# log u is cut here, so that weights far out are tiny instead of undefined.
+LARGEST_LOG = 690.0
+
+
+class Loss(Protocol):
+    """What the solver asks of a loss."""
+
+    def value(self, s: np.ndarray) -> np.ndarray:
+        """Return phi(s)."""
+        ...
+
+    def log_weight(self, s: np.ndarray) -> np.ndarray:
+        """Return log phi'(s)."""
+        ...
+
+    def calibrate(self, s: np.ndarray) -> Loss:
+        """Return a copy with its constants frozen for these residuals."""
+        ...
+
+
+def require_positive(**values: Any) -> None:
+    """Raise a ``ValueError`` naming the first value that is no positive finite number."""
+    for name, value in values.items():
+        if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+            raise TypeError(f"{name}={value!r} must be a number")
+        if not 0 < value < math.inf:
+            raise ValueError(f"{name}={value!r} must be positive and finite")
+
+
+def lower_median(s: np.ndarray) -> float:
+    """Return the middle value (the lower one of two, so that it is always a residual)."""
+    middle = (len(s) - 1) // 2
+    return float(np.partition(s, middle)[middle])
+
+
+@dataclass(frozen=True)
+class Power:
+    """``phi(s) = s**(p/2)``: least squares at ``p=2``, the R1 norm at ``p=1``.
+
+    Parameters
+    ----------
+    p : float, default=2.0
+        Power of the residual's norm, in (0, 2].
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from corrtensor.losses import Power
+    >>> np.exp(Power(p=1).log_weight(np.array([1.0, 4.0])))
+    array([0.5 , 0.25])
+    """
+
+    p: float = 2.0
+    floor: float = field(default=0.0, repr=False)
+
+    def __post_init__(self) -> None:
+        require_positive(p=self.p)
+        if self.p > 2:
+            raise ValueError(f"p={self.p!r} must not exceed 2: the loss would not be concave")
+
+    def value(self, s: np.ndarray) -> np.ndarray:
+        """Return phi(s)."""
+        return (s + self.floor) ** (self.p / 2)
+
+    def log_weight(self, s: np.ndarray) -> np.ndarray:
+        """Return log phi'(s)."""
+        if self.p == 2:
+            return np.zeros_like(s)
+        with np.errstate(divide="ignore"):
+            return math.log(self.p / 2) + (self.p / 2 - 1) * np.log(s + self.floor)
+
+    def calibrate(self, s: np.ndarray) -> Power:
+        """Return a copy smoothed below a small share of the median residual."""
+        return self if self.p == 2 else replace(self, floor=RELATIVE_FLOOR * lower_median(s))
+
+
+@dataclass(frozen=True)
+class Correntropy:
+    """The generalised correntropy loss ``(1 - exp(-(s/b**2)**(alpha/2)))**(p/2)``.
+
+    Parameters
+    ----------
+    alpha : float, default=2.0
+        Power of the residual in the kernel; 2 is the Gaussian.
+    beta : float, default=2.0
+        Bandwidth, in units of ``scale``.
+    p : float, default=2.0
+        Order of the loss in the kernel space (paper, section VI).
+    scale : {"median"}, float or None, default="median"
+        Unit of ``beta``: the square root of the median squared residual at the start, a
+        number, or ``None`` for the data's own units, as printed in the paper.
+    cap : bool, default=True
+        Hold the weight flat below its peak. It matters only where ``alpha * p > 4``: there
+        the printed loss gives small residuals *less* weight, is not concave, and sweeps may
+        raise it. With the cap it is concave for every alpha and p.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from corrtensor.losses import Correntropy
+    >>> loss = Correntropy(alpha=2, beta=1, scale=None)
+    >>> loss.value(np.array([0.0, 1.0, 1e6])).round(3)
+    array([0.   , 0.632, 1.   ])
+    >>> np.exp(loss.log_weight(np.array([0.0, 1.0, 4.0]))).round(3)
+    array([1.   , 0.368, 0.018])
+    """
+
+    alpha: float = 2.0
+    beta: float = 2.0
+    p: float = 2.0
+    scale: str | float | None = "median"
+    cap: bool = True
+    unit: float = field(default=1.0, repr=False)
+    floor: float = field(default=0.0, repr=False)
+
+    def __post_init__(self) -> None:
+        require_positive(alpha=self.alpha, beta=self.beta, p=self.p)
+        if isinstance(self.scale, str):
+            if self.scale != "median":
+                raise ValueError(f"scale={self.scale!r}: use 'median', None or a positive number")
+        elif self.scale is not None:
+            require_positive(scale=self.scale)
+
+    @property
+    def width(self) -> float:
+        """The bandwidth b in the data's units."""
+        return self.beta * self.unit
+
+    def calibrate(self, s: np.ndarray) -> Correntropy:
+        """Return a copy with the bandwidth and the floor frozen for these residuals."""
+        median = lower_median(s)
+        if self.scale == "median":
+            # More than half of the residuals zero: the mean still has the right units.
+            unit = math.sqrt(median or float(np.mean(s)) or 1.0)
+        else:
+            unit = 1.0 if self.scale is None else float(self.scale)
+        return replace(self, unit=unit, floor=RELATIVE_FLOOR * median)
+
+    @cached_property
+    def peak(self) -> float:
+        """The squared residual of the largest weight: zero when alpha * p <= 4."""
+        if self.alpha * self.p <= 4:
+            return 0.0
+
+        # d log w / d log u, a falling function of u (docs/method.md, section 3)
+        def slope(u: float) -> float:
+            return 1 - 2 / self.alpha - u + (self.p / 2 - 1) * u / math.expm1(u)
+
+        u = brentq(slope, 1e-300, 1 + self.p)
+        return float(self.width**2 * u ** (2 / self.alpha))
+
+    def _log_u(self, s: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        with np.errstate(divide="ignore"):
+            log_s = np.log(s + self.floor)
+        log_u = np.minimum(self.alpha / 2 * (log_s - 2 * math.log(self.width)), LARGEST_LOG)
+        return log_s, log_u, np.exp(log_u)
+
+    def _value(self, s: np.ndarray) -> np.ndarray:
+        return (-np.expm1(-self._log_u(s)[2])) ** (self.p / 2)
+
+    def value(self, s: np.ndarray) -> np.ndarray:
+        """Return phi(s), with a straight piece below the peak of the weight if capped."""
+        if not self.cap or not self.peak:
+            return self._value(s)
+        peak = np.array(self.peak)
+        steepest = math.exp(float(self._log_weight(peak)) + math.log(self.peak))
+        straight = steepest * np.minimum(s / self.peak, 1)
+        return straight + self._value(np.maximum(s, peak)) - self._value(peak)
+
+    def _log_weight(self, s: np.ndarray) -> np.ndarray:
+        log_s, log_u, u = self._log_u(s)
+        half = self.alpha / 2
+        log_slope = math.log(half) - self.alpha * math.log(self.width)
+        # At s = 0 the power of s alone decides; where it is absent, 0 * -inf must not.
+        power = (half - 1) * log_s if half != 1 else np.zeros_like(log_s)
+        result = log_slope - u + power + math.log(self.p / 2)
+        if self.p != 2:
+            with np.errstate(divide="ignore"):
+                log_value = np.where(u < 1e-8, log_u, np.log(-np.expm1(-u)))
+            result = result + (self.p / 2 - 1) * log_value
+        return result
+
+    def log_weight(self, s: np.ndarray) -> np.ndarray:
+        """Return log phi'(s)."""
+        return self._log_weight(np.maximum(s, self.peak) if self.cap else s)
+
+
+def ggd_constants(alpha: float, beta: float) -> tuple[float, float]:
+    """Return the constants of the generalised Gaussian density (paper, eq. 7).
+
+    Parameters
+    ----------
+    alpha, beta : float
+        Shape and width.
+
+    Returns
+    -------
+    gamma, lam : float
+        The normalisation ``alpha / (2 beta Gamma(1/alpha))`` and ``1 / beta**alpha``.
+
+    Examples
+    --------
+    >>> from corrtensor.losses import ggd_constants
+    >>> gamma, lam = ggd_constants(2.0, 1.0)
+    >>> round(gamma, 6), lam
+    (0.56419, 1.0)
+    """
+    require_positive(alpha=alpha, beta=beta)
+    return float(alpha / (2 * beta * gamma_function(1 / alpha))), float(beta**-alpha)
+
+
+def generalized_gaussian(e: ArrayLike, alpha: float, beta: float) -> np.ndarray:
+    """Return the generalised Gaussian density with zero mean (paper, eq. 7).
+
+    Parameters
+    ----------
+    e : array-like
+        Where.
+    alpha, beta : float
+        Shape and width; alpha = 2 is the Gaussian with variance ``beta**2 / 2``.
+
+    Returns
+    -------
+    density : ndarray
+        ``gamma * exp(-|e/beta|**alpha)``.
+
+    Examples
+    --------
+    >>> from corrtensor.losses import generalized_gaussian
+    >>> generalized_gaussian([0.0, 1.0], alpha=2.0, beta=1.0).round(4)
+    array([0.5642, 0.2076])
+    """
+    gamma, _ = ggd_constants(alpha, beta)
+    return gamma * np.exp(-(np.abs(np.asarray(e, dtype=float) / beta) ** alpha))
+
+
+def generalized_correntropy(a: ArrayLike, b: ArrayLike, alpha: float, beta: float) -> float:
+    """Return the Parzen estimate of the generalised correntropy (paper, eq. 10).
+
+    Parameters
+    ----------
+    a, b : array-like
+        Paired observations of two random variables.
+    alpha, beta : float
+        Shape and width of the kernel.
+
+    Returns
+    -------
+    correntropy : float
+        Mean of the density of the differences.
+
+    Examples
+    --------
+    >>> from corrtensor.losses import generalized_correntropy
+    >>> round(generalized_correntropy([0, 1], [0, 0], alpha=2.0, beta=1.0), 4)
+    0.3859
+    """
+    e = np.asarray(a, dtype=float) - np.asarray(b, dtype=float)
+    return float(np.mean(generalized_gaussian(e, alpha, beta)))
+
+
+def corr_loss(a: ArrayLike, b: ArrayLike, alpha: float, beta: float) -> float:
+    """Return Corr-Loss, ``gamma`` less the correntropy (paper, eqs. 9 and 11).
+
+    Parameters
+    ----------
+    a, b : array-like
+        Paired observations of two random variables.
+    alpha, beta : float
+        Shape and width of the kernel.
+
+    Returns
+    -------
+    loss : float
+        Zero when ``a`` equals ``b``, at most ``gamma``.
+
+    Examples
+    --------
+    >>> from corrtensor.losses import corr_loss
+    >>> corr_loss([1.0, 2.0], [1.0, 2.0], alpha=1.6, beta=0.8)
+    0.0
+    """
+    return corr_ploss(a, b, alpha, beta, p=2.0)
+
+
+def corr_ploss(a: ArrayLike, b: ArrayLike, alpha: float, beta: float, p: float) -> float:
+    """Return Corr-PLoss, the loss of order ``p`` in the kernel space (paper, eq. 36).
+
+    Parameters
+    ----------
+    a, b : array-like
+        Paired observations of two random variables.
+    alpha, beta : float
+        Shape and width of the kernel.
+    p : float
+        Order; 2 is Corr-Loss.
+
+    Returns
+    -------
+    loss : float
+        Mean of ``(gamma - density)**(p/2)``.
+
+    Examples
+    --------
+    >>> from corrtensor.losses import corr_loss, corr_ploss
+    >>> pair = [0.3, 1.0], [0.0, 0.0]
+    >>> corr_ploss(*pair, alpha=2, beta=1, p=2) == corr_loss(*pair, alpha=2, beta=1)
+    True
+    """
+    require_positive(p=p)
+    gamma, _ = ggd_constants(alpha, beta)
+    e = np.asarray(a, dtype=float) - np.asarray(b, dtype=float)
+    return float(np.mean((gamma - generalized_gaussian(e, alpha, beta)) ** (p / 2)))
