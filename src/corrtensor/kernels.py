@@ -7,8 +7,9 @@ means here are counted from that origin too. Letters as in ``docs/method.md``, s
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,8 @@ Blocks = Iterable[tuple[int, int, np.ndarray]]
 CANCELLED = {np.dtype(np.float64): 1e-7, np.dtype(np.float32): 1e-3}
 # Squares beyond this cannot be added up safely.
 LARGEST_SQUARE = 1e290
+# Products with matrices of fewer columns than this are slower than a copy and a wide product.
+THIN = 8
 
 
 def contract(T: np.ndarray, U: np.ndarray, mode: int) -> np.ndarray:
@@ -32,16 +35,23 @@ def contract(T: np.ndarray, U: np.ndarray, mode: int) -> np.ndarray:
     width = math.prod(after)
     if width == 1:
         P = T.reshape(-1, a) @ U
+    elif width < THIN:
+        P = np.ascontiguousarray(T.reshape(-1, a, width).transpose(0, 2, 1)) @ U
+        P = P.transpose(0, 2, 1)
     else:
         P = np.matmul(U.T, T.reshape(-1, a, width))
     return P.reshape(*before, U.shape[1], *after)
 
 
-def project(T: np.ndarray, factors: Factors, skip: int | None = None) -> np.ndarray:
-    """Project every sample by all the factors but one, those that shrink it most first."""
-    modes = [n for n, U in enumerate(factors) if U is not None and n != skip]
-    for n in sorted(modes, key=lambda n: factors[n].shape[1] / factors[n].shape[0]):  # type: ignore[union-attr]
-        T = contract(T, factors[n], n)  # type: ignore[arg-type]
+def project(T: np.ndarray, factors: Factors, skip: Collection[int] = ()) -> np.ndarray:
+    """Project every sample by the factors, those that shrink it most first."""
+    shrinking = [
+        (U.shape[1] / U.shape[0], n, U)
+        for n, U in enumerate(factors)
+        if U is not None and n not in skip
+    ]
+    for _, n, U in sorted(shrinking, key=lambda entry: entry[:2]):
+        T = contract(T, U, n)
     return T
 
 
@@ -54,20 +64,41 @@ def expand(cores: np.ndarray, factors: Factors) -> np.ndarray:
 
 
 def unfold(T: np.ndarray, mode: int) -> np.ndarray:
-    """Return all fibres of one mode as the rows of a matrix ``(n * rest, a_mode)``."""
-    return np.moveaxis(T, mode + 1, -1).reshape(-1, T.shape[mode + 1])
+    """Return the fibres of one mode of every sample as rows: ``(n, rest, a_mode)``."""
+    return np.moveaxis(T, mode + 1, -1).reshape(len(T), -1, T.shape[mode + 1])
 
 
-def scatter(P: np.ndarray, mode: int, sketch: np.ndarray | None = None) -> np.ndarray:
-    """Return the sum over the samples of ``P_(mode) P_(mode)'``, or that times ``sketch``."""
-    if sketch is not None:
-        A = unfold(P, mode)
-        return A.T @ (A @ sketch)
-    if mode + 2 == P.ndim:
-        A = P.reshape(-1, P.shape[-1])
-        return A.T @ A
-    B = np.moveaxis(P, mode + 1, 0).reshape(P.shape[mode + 1], -1)
-    return B @ B.T
+def fibres(x: np.ndarray, factors: Factors, mode: int) -> np.ndarray:
+    """Return the fibres of one mode of the samples projected by all the other factors."""
+    last = len(factors) - 1
+    U = factors[last]
+    if mode != last - 1 or U is None:
+        return unfold(project(x, factors, (mode,)), mode)
+    # Projecting the last mode can hand over the one before it as rows, at no cost.
+    T = project(x, factors, (mode, last)).reshape(-1, *x.shape[-2:])
+    return np.matmul(U.T, T.transpose(0, 2, 1)).reshape(len(x), -1, x.shape[-2])
+
+
+def scatter(A: np.ndarray, sketch: np.ndarray | None = None) -> np.ndarray:
+    """Return ``A'A`` of the rows of all samples, or that times ``sketch``."""
+    A = A.reshape(-1, A.shape[-1])
+    return A.T @ A if sketch is None else A.T @ (A @ sketch)
+
+
+def recenter(
+    S: np.ndarray,
+    weight: float,
+    first: np.ndarray,
+    mean: np.ndarray,
+    factors: Factors,
+    mode: int,
+    sketch: np.ndarray | None = None,
+) -> np.ndarray:
+    """Turn a scatter about the origin into one about ``mean`` (``docs/method.md``, section 4)."""
+    C = fibres(mean[None], factors, mode)[0]
+    F = fibres((first / weight)[None], factors, mode)[0]
+    right = (C, F) if sketch is None else (C @ sketch, F @ sketch)
+    return S - weight * (F.T @ right[0] + C.T @ right[1] - C.T @ right[0])
 
 
 def row_squares(T: np.ndarray) -> np.ndarray:
@@ -127,34 +158,120 @@ class Part:
     log_weights: list[np.ndarray] = field(default_factory=list)
 
 
+def working_copy(factors: Factors, dtype: np.dtype) -> list[np.ndarray | None]:
+    """Return the factors as the products like them: C order, the block's type, even width.
+
+    Columns of zeros change no projection; they are added where they are cheap, because
+    products of an odd width are slow.
+    """
+    padded = []
+    for U in factors:
+        if U is not None:
+            more = -U.shape[1] % 8
+            U = np.pad(U, ((0, 0), (0, more if 10 * more <= U.shape[1] else 0)))
+            U = np.ascontiguousarray(U, dtype=dtype)
+        padded.append(U)
+    return padded
+
+
+def by_sample(w: np.ndarray, T: np.ndarray) -> np.ndarray:
+    """Shape one number per sample so that it multiplies the samples of ``T``."""
+    return w.astype(T.dtype).reshape(-1, *[1] * (T.ndim - 1))
+
+
+def weighted_sum(w: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Return the sum of the weighted samples."""
+    return (w.astype(x.dtype) @ x.reshape(len(x), -1)).reshape(x.shape[1:])
+
+
+def checked_squares(x: np.ndarray, first: int) -> np.ndarray:
+    """Return the squared norms; numbers that cannot be squared and added are refused."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        norms = row_squares(x)
+    if not (norms < LARGEST_SQUARE).all():
+        check_finite(x, first=first)
+        raise ValueError(
+            f"sample {first + int(norms.argmax())} is too large to be squared beside the others"
+        )
+    return norms
+
+
 @dataclass(frozen=True)
 class RawPass:
-    """The pass behind 2DSVD: weighted mean and scatters of all modes, nothing projected."""
+    """The pass behind 2DSVD: weighted sum and scatters of all modes, nothing projected."""
 
     modes: tuple[int, ...]
-    center: np.ndarray
-    sketches: dict[int, np.ndarray] = field(default_factory=dict)
+    sketches: Mapping[int, np.ndarray] = field(default_factory=dict)
 
     def __call__(self, blocks: Blocks, weights: np.ndarray | None = None) -> Part:
         """Add up one chunk."""
         part = Part()
         part.sums.shift = 0.0
         for lo, hi, x in blocks:
-            with np.errstate(over="ignore", invalid="ignore"):
-                norms = row_squares(x)
-            if not (norms < LARGEST_SQUARE).all():
-                check_finite(x, first=lo)
-                raise ValueError(
-                    f"sample {lo + int(norms.argmax())} is too large to be squared beside the others"
-                )
+            part.norms.append(checked_squares(x, lo))
             w = np.ones(hi - lo) if weights is None else weights[lo:hi]
-            first = w.astype(x.dtype) @ x.reshape(len(x), -1)
-            P = x - self.center.astype(x.dtype)
+            first = weighted_sum(w, x)
             if weights is not None:
-                P *= np.sqrt(w).astype(x.dtype).reshape(-1, *[1] * (x.ndim - 1))
-            second = {n: scatter(P, n, self.sketches.get(n)) for n in self.modes}
-            part.sums.add(float(w.sum()), first.reshape(x.shape[1:]), second)
-            part.norms.append(norms)
+                x = x * by_sample(np.sqrt(w), x)
+            second = {n: scatter(unfold(x, n), self.sketches.get(n)) for n in self.modes}
+            part.sums.add(float(w.sum()), first, second)
+        return part
+
+
+@dataclass(frozen=True)
+class Projection:
+    """A mean and factors, with what every block needs of them made once for a type."""
+
+    mean: np.ndarray
+    factors: tuple[np.ndarray | None, ...]
+    dtype: np.dtype
+
+    @cached_property
+    def U(self) -> list[np.ndarray | None]:
+        """The factors as the products like them."""
+        return working_copy(self.factors, self.dtype)
+
+    @cached_property
+    def m(self) -> np.ndarray:
+        """The mean in the type of the blocks."""
+        return self.mean.astype(self.dtype)
+
+    @cached_property
+    def mean_square(self) -> float:
+        """The squared norm of the mean."""
+        return float(np.vdot(self.mean, self.mean))
+
+    def residuals(self, x: np.ndarray, cores: np.ndarray, norms: np.ndarray) -> np.ndarray:
+        """Return ``|x - mean|^2 - |core|^2``, or the residual itself where that cancels."""
+        size = norms + self.mean_square
+        s = size - row_squares(cores)
+        if self.mean_square:
+            s -= 2 * (x.reshape(len(x), -1) @ self.m.ravel())
+        lost = np.flatnonzero(~(s > CANCELLED[x.dtype] * size))
+        if lost.size:
+            d = x[lost] - self.m
+            s[lost] = row_squares(d - expand(project(d, self.U), self.U))
+        return s
+
+
+@dataclass(frozen=True)
+class ResidualPass:
+    """Squared residuals alone."""
+
+    at: Projection
+
+    @cached_property
+    def mean_core(self) -> np.ndarray:
+        """The core of the mean."""
+        return project(self.at.m[None], self.at.U)
+
+    def __call__(self, blocks: Blocks, norms: np.ndarray | None = None) -> Part:
+        """Measure one chunk."""
+        part = Part()
+        for lo, hi, x in blocks:
+            squares = checked_squares(x, lo) if norms is None else norms[lo:hi]
+            cores = project(x, self.at.U) - self.mean_core
+            part.squares.append(self.at.residuals(x, cores, squares))
         return part
 
 
@@ -162,17 +279,19 @@ class RawPass:
 class SweepPass:
     """One pass of a sweep: residuals and weights if a loss is given, then one mode's scatter.
 
-    Without a loss the weights of the samples are taken as they are; without a mode only the
-    residuals are measured.
+    Without a loss the weights of the samples are taken as they are.
     """
 
-    mean: np.ndarray
-    factors: tuple[np.ndarray | None, ...]
-    mode: int | None = None
+    at: Projection
+    mode: int
     loss: Loss | None = None
     unit: float = 1.0
     sketch: np.ndarray | None = None
-    update_mean: bool = True
+
+    @cached_property
+    def mean_core(self) -> np.ndarray:
+        """The core of the mean, its modes in the order that ``fibres`` leaves them."""
+        return (fibres(self.at.m[None], self.at.U, self.mode) @ self.at.U[self.mode]).reshape(1, -1)
 
     def __call__(
         self,
@@ -183,62 +302,26 @@ class SweepPass:
     ) -> Part:
         """Measure and add up one chunk."""
         part = Part()
-        mean = None
+        part.sums.shift = -math.inf if weights is None else 0.0
         for lo, hi, x in blocks:
-            if mean is None or mean.dtype != x.dtype:
-                mean = self.mean.astype(x.dtype)
-                factors = [None if U is None else U.astype(x.dtype) for U in self.factors]
-                projected_mean = project(mean[None], factors, self.mode)
-            P = project(x, factors, self.mode)
-            P = np.subtract(P, projected_mean, out=None if P is x else P)
-            if weights is None:
-                s = self.measure(x, P, mean, factors, None if norms is None else norms[lo:hi])
-                part.squares.append(s)
-                if self.loss is None:
-                    continue
+            A = fibres(x, self.at.U, self.mode)
+            if weights is not None:
+                w, first = weights[lo:hi], 0.0
+            else:
+                assert norms is not None and self.loss is not None  # noqa: S101
+                cores = A.reshape(-1, A.shape[-1]) @ self.at.U[self.mode]
+                cores = cores.reshape(len(x), -1) - self.mean_core
+                s = self.at.residuals(x, cores, norms[lo:hi])
                 log_w = self.loss.log_weight(s * self.unit**2)
                 if log_prior is not None:
                     log_w = log_w + log_prior[lo:hi]
+                part.squares.append(s)
                 part.log_weights.append(log_w)
-                if self.mode is None or not (top := float(log_w.max())) > -math.inf:
+                if not (top := float(log_w.max())) > -math.inf:
                     continue
                 part.sums.rescale(top)
                 w = np.exp(log_w - part.sums.shift)
-            else:
-                part.sums.shift = 0.0
-                w = weights[lo:hi]
-            self.add_block(part.sums, x, P, w)
+                first = weighted_sum(w, x)
+            A = np.multiply(A, by_sample(np.sqrt(w), A), out=None if np.may_share_memory(A, x) else A)
+            part.sums.add(float(w.sum()), first, {self.mode: scatter(A, self.sketch)})
         return part
-
-    def measure(
-        self,
-        x: np.ndarray,
-        P: np.ndarray,
-        mean: np.ndarray,
-        factors: Factors,
-        norms: np.ndarray | None,
-    ) -> np.ndarray:
-        """Return the squared residual of every sample of a block."""
-        U = None if self.mode is None else factors[self.mode]
-        cores = P if U is None else contract(P, U, self.mode)  # type: ignore[arg-type]
-        if norms is None:
-            norms = row_squares(x)
-            if not np.isfinite(norms).all():
-                check_finite(x)
-        size = norms + float(np.vdot(self.mean, self.mean))
-        s = size - row_squares(cores)
-        if self.mean.any():
-            s -= 2 * (x.reshape(len(x), -1) @ mean.ravel())
-        lost = np.flatnonzero(~(s > CANCELLED[x.dtype] * size))
-        if lost.size:
-            s[lost] = row_squares(x[lost] - mean - expand(cores[lost], factors))
-        return s
-
-    def add_block(self, sums: Sums, x: np.ndarray, P: np.ndarray, w: np.ndarray) -> None:
-        """Add the weighted mean and the scatter of a block; ``P`` is spent."""
-        first = 0.0
-        if self.update_mean and self.loss is not None:
-            first = (w.astype(x.dtype) @ x.reshape(len(x), -1)).reshape(x.shape[1:])
-        P *= np.sqrt(w).astype(P.dtype).reshape(-1, *[1] * (P.ndim - 1))
-        assert self.mode is not None  # noqa: S101
-        sums.add(float(w.sum()), first, {self.mode: scatter(P, self.mode, self.sketch)})

@@ -99,7 +99,7 @@ class TensorTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
 
     def _check_in_memory(self, X: Any, reset: bool) -> np.ndarray:
         options = {"ensure_all_finite": False, "dtype": "numeric"}
-        if np.ndim(X) <= 2:
+        if len(X.shape if hasattr(X, "shape") else np.asarray(X).shape) <= 2:
             X = validate_data(self, X, reset=reset, **options)
         else:
             X = check_array(X, allow_nd=True, estimator=self, **options)

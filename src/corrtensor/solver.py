@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import eigh
 
-from corrtensor.kernels import Part, SweepPass, project, unfold
+from corrtensor.kernels import Part, ResidualPass, SweepPass, recenter
 from corrtensor.losses import Loss
 from corrtensor.sources import Source, single_blas
 
@@ -55,7 +55,7 @@ class Options:
 def fix_signs(U: np.ndarray) -> np.ndarray:
     """Make the largest entry of every column positive."""
     largest = U[np.abs(U).argmax(axis=0), np.arange(U.shape[1])]
-    return U * np.where(largest < 0, -1.0, 1.0)
+    return np.ascontiguousarray(U * np.where(largest < 0, -1.0, 1.0))
 
 
 def leading(S: np.ndarray, k: int) -> np.ndarray:
@@ -86,24 +86,20 @@ def weighted_quantiles(s: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
     return s[order[np.searchsorted(cumulated, levels)]]
 
 
-def next_state(source: Source, state: State, first: Part, options: Options) -> State:
+def next_state(source: Source, state: State, part: Part, center: str | None) -> State:
     """Finish a sweep whose first pass is done: the mean, then every mode in turn."""
     modes = [n for n, U in enumerate(state.factors) if U is not None]
-    sums = first.sums
     factors = list(state.factors)
-    mean = state.mean
-    S = sums.second[modes[0]]
-    if options.center == "weighted":
-        mean = np.asarray(sums.first) / sums.weight
-        # The scatter was taken about the old mean (docs/method.md, section 4).
-        step = unfold(project((mean - state.mean)[None], factors, modes[0]), modes[0])
-        S = S - sums.weight * (step.T @ step)
-    factors[modes[0]] = leading(S, factors[modes[0]].shape[1])  # type: ignore[union-attr]
-    log_w = np.concatenate(first.log_weights)
-    weights = np.exp(log_w - log_w.max())
-    for n in modes[1:]:
-        part = source.reduce(SweepPass(mean, tuple(factors), n), weights=weights)
-        factors[n] = leading(part.sums.second[n], factors[n].shape[1])  # type: ignore[union-attr]
+    weights = np.exp(np.concatenate(part.log_weights) - part.sums.shift)
+    total, first = part.sums.weight, np.asarray(part.sums.first)
+    mean = first / total if center == "weighted" else state.mean
+    for n in modes:
+        if n != modes[0]:
+            part = source.reduce(SweepPass(source.at(mean, factors), n), weights=weights)
+        S = part.sums.second[n]
+        if center is not None:
+            S = recenter(S, total, first, mean, factors, n)
+        factors[n] = leading(S, factors[n].shape[1])  # type: ignore[union-attr]
     return State(mean, tuple(factors), state.norms)
 
 
@@ -120,49 +116,40 @@ def solve(
     if sample_weight is not None:
         with np.errstate(divide="ignore"):
             log_prior = np.log(sample_weight)
-    first_mode = next(n for n, U in enumerate(start.factors) if U is not None)
-    mode = first_mode if options.coupled else None
-
-    def look(state: State, loss: Loss | None) -> Part:
-        look_pass = SweepPass(
-            state.mean,
-            state.factors,
-            mode if loss is not None else None,
-            loss,
-            unit,
-            update_mean=options.center == "weighted",
-        )
-        return source.reduce(look_pass, norms=state.norms, log_prior=log_prior)
 
     def cost(s: np.ndarray) -> float:
         value = loss.value(s * unit**2)
         return float(value.sum() if sample_weight is None else value @ sample_weight)
 
-    state = start
-    s = np.concatenate(look(state, None).squares)
+    # A mode at its full rank loses nothing and never changes: it need not be projected.
+    thin = [U is not None and U.shape[1] < U.shape[0] for U in start.factors]
+    state = replace(
+        start, factors=tuple(U if t else None for U, t in zip(start.factors, thin, strict=True))
+    )
+    part = source.reduce(ResidualPass(source.at(state.mean, state.factors)), norms=state.norms)
+    s = np.concatenate(part.squares)
     # Residuals at the level of rounding tell nothing of the scale.
     noise = np.square(64 * np.finfo(source.dtype).eps) * float(np.median(start.norms))
     loss = loss.calibrate(np.maximum(weighted_quantiles(s, sample_weight), noise) * unit**2)
-    objective: list[float] = []
-    moved, converged = math.inf, not options.coupled
-    while True:
-        part = look(state, loss)
+    objective = [cost(s)]
+    converged, moved = not (options.coupled and any(thin)), math.inf
+    while not converged:
+        sweep = SweepPass(source.at(state.mean, state.factors), thin.index(True), loss, unit)
+        part = source.reduce(sweep, norms=state.norms, log_prior=log_prior)
         s = np.concatenate(part.squares)
-        objective.append(cost(s))
-        if len(objective) > 1:
-            fallen = objective[-2] - objective[-1]
-            still = fallen <= options.tol * abs(objective[-2])
+        if moved < math.inf:
+            objective.append(cost(s))
+            still = objective[-2] - objective[-1] <= options.tol * abs(objective[-2])
             converged = still and moved <= math.sqrt(options.tol)
-        if converged or len(objective) > options.max_iter:
-            break
+            if converged or len(objective) > options.max_iter:
+                break
         with single_blas():
-            new = next_state(source, state, part, options)
-        moved = turned(state.factors, new.factors)
-        state = new
-    log_w = np.concatenate(part.log_weights)
+            new = next_state(source, state, part, options.center)
+        moved, state = turned(state.factors, new.factors), new
+    log_w = loss.log_weight(s * unit**2)
     return Solution(
         mean=source.origin + unit * state.mean,
-        factors=state.factors,
+        factors=tuple(V if U is None else U for U, V in zip(state.factors, start.factors, strict=True)),
         weights=np.exp(log_w - log_w.max()),
         residuals=s * unit**2,
         norms=state.norms,

@@ -19,11 +19,11 @@ import numpy as np
 from joblib import effective_n_jobs
 from threadpoolctl import ThreadpoolController
 
-from corrtensor.kernels import Part
+from corrtensor.kernels import Factors, Part, Projection
 from corrtensor.samples import Sliceable, as_float, check_finite
 
 # A block of samples and its projections should stay in the cache of one core.
-BLOCK_BYTES = 1 << 20
+BLOCK_BYTES = 1 << 21
 # Fewer rows than this make thin matrix products, however long the rows are.
 MIN_FIBRES = 256
 MAX_CHUNKS = 64
@@ -117,7 +117,6 @@ class Source:
         if largest and not 1e-60 < largest < 1e60:
             self.unit = 2.0 ** math.floor(math.log2(largest))
         self.origin = self._choose_origin(pilots) if origin is None else origin
-        self.pilot_mean = (pilots.mean(axis=0) - self.origin) / self.unit
         self._shifted = bool(self.origin.any())
 
     def _choose_block_size(self) -> int:
@@ -137,6 +136,10 @@ class Source:
             if not np.square(mean).sum() > SAFE_MEAN[self.dtype] * spread:
                 return np.zeros_like(mean)
         return mean * self.unit
+
+    def at(self, mean: np.ndarray, factors: Factors) -> Projection:
+        """Return a mean and factors made ready for these blocks."""
+        return Projection(mean, tuple(factors), self.dtype)
 
     def take(self, indices: np.ndarray) -> np.ndarray:
         """Return chosen samples as they are, in double precision."""

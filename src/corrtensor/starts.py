@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import eigh
 
-from corrtensor.kernels import RawPass, unfold
+from corrtensor.kernels import RawPass, recenter
 from corrtensor.solver import State, leading
 from corrtensor.sources import Source, single_blas
 
@@ -31,19 +31,18 @@ def spectral(
 ) -> State:
     """Start from 2DSVD: mean and raw scatters of (weighted) samples."""
     modes = tuple(n for n, k in enumerate(ranks) if k is not None)
-    zero = np.zeros(source.sample_shape)
-    center = source.pilot_mean if centered else zero
-    part = source.reduce(RawPass(modes, center), weights=weights)
-    total, norms = part.sums.weight, np.concatenate(part.norms)
-    mean = np.asarray(part.sums.first) / total if centered else zero
-    step = (mean - center)[None]
-    factors: list[np.ndarray | None] = [None] * len(ranks)
+    part = source.reduce(RawPass(modes), weights=weights)
+    total, first = part.sums.weight, np.asarray(part.sums.first)
+    mean = first / total if centered else np.zeros(source.sample_shape)
+    whole = [None] * len(ranks)
+    factors: list[np.ndarray | None] = list(whole)
     with single_blas():
         for n in modes:
-            A = unfold(step, n)
-            S = part.sums.second[n] - total * (A.T @ A)
+            S = part.sums.second[n]
+            if centered:
+                S = recenter(S, total, first, mean, whole, n)
             k = ranks[n]
             if isinstance(k, float):
                 k = share_rank(eigh(S, eigvals_only=True, check_finite=False), k)
             factors[n] = leading(S, k)  # type: ignore[arg-type]
-    return State(mean, tuple(factors), norms)
+    return State(mean, tuple(factors), np.concatenate(part.norms))

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from corrtensor.kernels import SweepPass, expand, project
+from corrtensor.kernels import ResidualPass, expand, project
 from corrtensor.losses import Correntropy, Loss, Power
 from corrtensor.samples import TensorTransformer, check_finite, flatten_if
 from corrtensor.solver import Options, Solution, State, solve
@@ -278,10 +278,11 @@ class MultilinearSubspace(TensorTransformer):
         source, flat = self._source(X)
         cores = np.empty((source.n_samples, *self.core_shape_), source.dtype)
 
+        factors = [None if U is None else U.astype(source.dtype) for U in self.factors_]
+
         def task(blocks: Any) -> None:
             for lo, hi, x in blocks:
                 check_finite(x, first=lo)
-                factors = [None if U is None else U.astype(x.dtype) for U in self.factors_]
                 cores[lo:hi] = project(x, factors) * x.dtype.type(source.unit)
 
         for _ in source.map(task):
@@ -319,7 +320,7 @@ class MultilinearSubspace(TensorTransformer):
         """
         source, _ = self._source(X)
         zero = np.zeros(self.sample_shape_)
-        part = source.reduce(SweepPass(zero, self.factors_))
+        part = source.reduce(ResidualPass(source.at(zero, self.factors_)))
         return np.concatenate(part.squares) * source.unit**2
 
 

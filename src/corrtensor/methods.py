@@ -1,0 +1,123 @@
+"""Published methods by name: each is a row of a table, not a class.
+
+``docs/method.md``, section 1, has the same table in mathematics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from corrtensor.baselines import L1TwoDPCA, TwoDNPP
+from corrtensor.losses import Power
+from corrtensor.subspace import CorrTensor, MultilinearSubspace
+
+__all__ = ["METHODS", "Method", "make"]
+
+
+@dataclass(frozen=True)
+class Method:
+    """A published method: which estimator, with which settings.
+
+    Parameters
+    ----------
+    summary : str
+        What it is, in a few words.
+    estimator : callable, default=MultilinearSubspace
+        What is built.
+    settings : dict
+        Arguments that make it this method.
+    one_sided : bool, default=False
+        Whether only the last mode is projected; ``ranks`` is then one value.
+    """
+
+    summary: str
+    estimator: Callable[..., Any] = MultilinearSubspace
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    one_sided: bool = False
+
+
+R1 = {"loss": Power(p=1.0), "center": "plain"}
+
+METHODS: Mapping[str, Method] = MappingProxyType(
+    {
+        "PCA": Method("principal components of vectors", settings={"order": 1, "coupled": False}),
+        "2DPCA": Method(
+            "columns projected, rows left whole (Yang et al. 2004)",
+            settings={"order": 2, "coupled": False},
+            one_sided=True,
+        ),
+        "L1-2DPCA": Method("greedy L1 directions (Li et al. 2010)", L1TwoDPCA, one_sided=True),
+        "2DSVD": Method(
+            "both sides from the raw data (Ding and Ye 2005)",
+            settings={"order": 2, "coupled": False},
+        ),
+        "GLRAM": Method(
+            "both sides, coupled, no mean (Ye 2005)", settings={"order": 2, "center": None}
+        ),
+        "MPCA": Method("all modes, coupled: Tucker of centred samples (Lu et al. 2008)"),
+        "R1-2DSVD": Method("norm of the residual (Huang and Ding 2008)", settings={"order": 2, **R1}),
+        "R1-Tensor": Method("the same for any order (Huang and Ding 2008)", settings=R1),
+        "N-2DNPP": Method(
+            "neighbours kept, nuclear norm (Zhang et al. 2017)",
+            TwoDNPP,
+            {"norm": "nuclear"},
+            one_sided=True,
+        ),
+        "S-2DNPP": Method(
+            "neighbours kept, L2,1 norm (Zhang et al. 2017)",
+            TwoDNPP,
+            {"norm": "l21"},
+            one_sided=True,
+        ),
+        "Corr-2DSVD": Method("generalised correntropy of matrices", CorrTensor, {"order": 2}),
+        "Corr-Tensor": Method("generalised correntropy, any order", CorrTensor),
+    }
+)
+
+
+def make(name: str, ranks: Any = 0.95, **params: Any) -> Any:
+    """Build a published method by its name.
+
+    Parameters
+    ----------
+    name : str
+        A name in ``METHODS``; capitals do not matter.
+    ranks : int, float, None or tuple of these, default=0.95
+        As in :class:`CorrTensor`. For a one-sided method (2DPCA and its kin), one value for
+        the columns, or a tuple that starts with ``None``.
+    **params : dict
+        Further arguments of the estimator.
+
+    Returns
+    -------
+    estimator : object
+        Unfitted.
+
+    Examples
+    --------
+    >>> import corrtensor as ct
+    >>> ct.make("R1-2DSVD", ranks=(4, 3))
+    MultilinearSubspace(center='plain', loss=Power(p=1.0), order=2, ranks=(4, 3))
+    >>> ct.make("2DPCA", ranks=3).ranks
+    (None, 3)
+    """
+    names = {known.lower(): known for known in METHODS}
+    if not isinstance(name, str) or name.lower() not in names:
+        raise ValueError(f"name={name!r}: no such method; there are {', '.join(METHODS)}")
+    method = METHODS[names[name.lower()]]
+    if method.one_sided:
+        ranks = _one_sided(name, ranks)
+        if method.estimator is not MultilinearSubspace:
+            return method.estimator(ranks[1], **{**method.settings, **params})
+    return method.estimator(ranks, **{**method.settings, **params})
+
+
+def _one_sided(name: str, ranks: Any) -> tuple[None, Any]:
+    if not isinstance(ranks, tuple | list):
+        return (None, ranks)
+    if len(ranks) == 2 and ranks[0] is None:
+        return (None, ranks[1])
+    raise ValueError(f"{name} projects columns only: ranks={ranks!r} must be one value or (None, k)")
