@@ -1,7 +1,16 @@
 """Robust multilinear subspace learning."""
 
-from corrtensor import losses
+from corrtensor import datasets, losses, metrics
+from corrtensor.methods import METHODS, make
 from corrtensor.subspace import CorrTensor, MultilinearSubspace
 
-__all__ = ["CorrTensor", "MultilinearSubspace", "losses"]
+__all__ = [
+    "METHODS",
+    "CorrTensor",
+    "MultilinearSubspace",
+    "datasets",
+    "losses",
+    "make",
+    "metrics",
+]
 __version__ = "0.1.0"

@@ -270,6 +270,7 @@ class ResidualPass:
         part = Part()
         for lo, hi, x in blocks:
             squares = checked_squares(x, lo) if norms is None else norms[lo:hi]
+            part.norms.append(squares)
             cores = project(x, self.at.U) - self.mean_core
             part.squares.append(self.at.residuals(x, cores, squares))
         return part

@@ -38,6 +38,10 @@ __all__ = [
 
 # Below this share of the median residual a smaller residual earns no more weight.
 RELATIVE_FLOOR = 1e-10
+# Good residuals end this many standard deviations (of their logarithm) above the median, but
+# at no less and no more than these multiples of it.
+EDGE_SIGMAS, EDGE_LEAST, EDGE_MOST = 4.5, 2.5, 64.0
+NORMAL_QUARTILE = 0.6745
 # log u is cut here, so that weights far out are tiny instead of undefined.
 LARGEST_LOG = 690.0
 
@@ -67,10 +71,25 @@ def require_positive(**values: Any) -> None:
             raise ValueError(f"{name}={value!r} must be positive and finite")
 
 
-def lower_median(s: np.ndarray) -> float:
-    """Return the middle value (the lower one of two, so that it is always a residual)."""
-    middle = (len(s) - 1) // 2
-    return float(np.partition(s, middle)[middle])
+def lower_quantile(s: np.ndarray, share: float = 0.5) -> float:
+    """Return a quantile that is always one of the residuals, by default the median."""
+    place = int((len(s) - 1) * share)
+    return float(np.partition(s, place)[place])
+
+
+def upper_edge(s: np.ndarray) -> float:
+    """Return where good residuals end: the median stretched by the spread of the lower half.
+
+    The logarithms of good residuals are roughly normal, and the lower half of all residuals
+    is made of good ones: its quartile tells their spread (``docs/method.md``, section 3).
+    """
+    median = lower_quantile(s)
+    # More than half of the residuals zero: the mean still has the right units.
+    if median == 0:
+        return float(np.mean(s)) or 1.0
+    quartile = max(lower_quantile(s, 0.25), 1e-6 * median)
+    sigma = math.log(median / quartile) / NORMAL_QUARTILE
+    return median * min(max(math.exp(EDGE_SIGMAS * sigma), EDGE_LEAST), EDGE_MOST)
 
 
 @dataclass(frozen=True)
@@ -111,7 +130,7 @@ class Power:
 
     def calibrate(self, s: np.ndarray) -> Power:
         """Return a copy smoothed below a small share of the median residual."""
-        return self if self.p == 2 else replace(self, floor=RELATIVE_FLOOR * lower_median(s))
+        return self if self.p == 2 else replace(self, floor=RELATIVE_FLOOR * lower_quantile(s))
 
 
 @dataclass(frozen=True)
@@ -126,9 +145,10 @@ class Correntropy:
         Bandwidth, in units of ``scale``.
     p : float, default=2.0
         Order of the loss in the kernel space (paper, section VI).
-    scale : {"median"}, float or None, default="median"
-        Unit of ``beta``: the square root of the median squared residual at the start, a
-        number, or ``None`` for the data's own units, as printed in the paper.
+    scale : {"auto", "median"}, float or None, default="auto"
+        Unit of ``beta``. ``"auto"``: half the distance at which good residuals end, judged by
+        the spread of the smaller half of them. ``"median"``: the square root of the median
+        squared residual. A number, or ``None`` for the data's own units, as in the paper.
     cap : bool, default=True
         Hold the weight flat below its peak. It matters only where ``alpha * p > 4``: there
         the printed loss gives small residuals *less* weight, is not concave, and sweeps may
@@ -148,7 +168,7 @@ class Correntropy:
     alpha: float = 2.0
     beta: float = 2.0
     p: float = 2.0
-    scale: str | float | None = "median"
+    scale: str | float | None = "auto"
     cap: bool = True
     unit: float = field(default=1.0, repr=False)
     floor: float = field(default=0.0, repr=False)
@@ -156,8 +176,10 @@ class Correntropy:
     def __post_init__(self) -> None:
         require_positive(alpha=self.alpha, beta=self.beta, p=self.p)
         if isinstance(self.scale, str):
-            if self.scale != "median":
-                raise ValueError(f"scale={self.scale!r}: use 'median', None or a positive number")
+            if self.scale not in ("auto", "median"):
+                raise ValueError(
+                    f"scale={self.scale!r}: use 'auto', 'median', None or a positive number"
+                )
         elif self.scale is not None:
             require_positive(scale=self.scale)
 
@@ -168,13 +190,13 @@ class Correntropy:
 
     def calibrate(self, s: np.ndarray) -> Correntropy:
         """Return a copy with the bandwidth and the floor frozen for these residuals."""
-        median = lower_median(s)
-        if self.scale == "median":
-            # More than half of the residuals zero: the mean still has the right units.
-            unit = math.sqrt(median or float(np.mean(s)) or 1.0)
+        if self.scale == "auto":
+            unit = math.sqrt(upper_edge(s)) / 2
+        elif self.scale == "median":
+            unit = math.sqrt(lower_quantile(s) or float(np.mean(s)) or 1.0)
         else:
             unit = 1.0 if self.scale is None else float(self.scale)
-        return replace(self, unit=unit, floor=RELATIVE_FLOOR * median)
+        return replace(self, unit=unit, floor=RELATIVE_FLOOR * lower_quantile(s))
 
     @cached_property
     def peak(self) -> float:

@@ -20,26 +20,32 @@ from corrtensor.sources import Source, single_blas
 
 @dataclass(frozen=True)
 class State:
-    """Where a sweep starts: a mean and one orthonormal factor per mode (``None``: left whole)."""
+    """Where a sweep starts: a mean and one orthonormal factor per mode (``None``: left whole).
+
+    What is already known of the samples comes along: their squared norms, their squared
+    residuals here, and how much each should count when the scale is set.
+    """
 
     mean: np.ndarray
     factors: tuple[np.ndarray | None, ...]
-    norms: np.ndarray
+    norms: np.ndarray | None = None
+    squares: np.ndarray | None = None
+    counted: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
 class Solution:
-    """What the solver found."""
+    """What the solver found, in the data's own units; ``state`` is in the source's."""
 
     mean: np.ndarray
     factors: tuple[np.ndarray | None, ...]
     weights: np.ndarray
     residuals: np.ndarray
-    norms: np.ndarray
     objective: np.ndarray
     n_iter: int
     converged: bool
     loss: Loss
+    state: State
 
 
 @dataclass(frozen=True)
@@ -100,7 +106,7 @@ def next_state(source: Source, state: State, part: Part, center: str | None) -> 
         if center is not None:
             S = recenter(S, total, first, mean, factors, n)
         factors[n] = leading(S, factors[n].shape[1])  # type: ignore[union-attr]
-    return State(mean, tuple(factors), state.norms)
+    return State(mean, tuple(factors))
 
 
 def solve(
@@ -126,16 +132,21 @@ def solve(
     state = replace(
         start, factors=tuple(U if t else None for U, t in zip(start.factors, thin, strict=True))
     )
-    part = source.reduce(ResidualPass(source.at(state.mean, state.factors)), norms=state.norms)
-    s = np.concatenate(part.squares)
+    if state.norms is None or state.squares is None:
+        part = source.reduce(ResidualPass(source.at(state.mean, state.factors)), norms=state.norms)
+        norms = np.concatenate(part.norms) if state.norms is None else state.norms
+        state = replace(state, norms=norms, squares=np.concatenate(part.squares))
+    s, norms = state.squares, state.norms
+    assert s is not None and norms is not None  # noqa: S101
     # Residuals at the level of rounding tell nothing of the scale.
-    noise = np.square(64 * np.finfo(source.dtype).eps) * float(np.median(start.norms))
-    loss = loss.calibrate(np.maximum(weighted_quantiles(s, sample_weight), noise) * unit**2)
+    noise = np.square(64 * np.finfo(source.dtype).eps) * float(np.median(norms))
+    counted = sample_weight if state.counted is None else state.counted
+    loss = loss.calibrate(np.maximum(weighted_quantiles(s, counted), noise) * unit**2)
     objective = [cost(s)]
     converged, moved = not (options.coupled and any(thin)), math.inf
     while not converged:
         sweep = SweepPass(source.at(state.mean, state.factors), thin.index(True), loss, unit)
-        part = source.reduce(sweep, norms=state.norms, log_prior=log_prior)
+        part = source.reduce(sweep, norms=norms, log_prior=log_prior)
         s = np.concatenate(part.squares)
         if moved < math.inf:
             objective.append(cost(s))
@@ -147,14 +158,18 @@ def solve(
             new = next_state(source, state, part, options.center)
         moved, state = turned(state.factors, new.factors), new
     log_w = loss.log_weight(s * unit**2)
+    weights = np.exp(log_w - log_w.max())
+    factors = tuple(
+        V if U is None else U for U, V in zip(state.factors, start.factors, strict=True)
+    )
     return Solution(
         mean=source.origin + unit * state.mean,
-        factors=tuple(V if U is None else U for U, V in zip(state.factors, start.factors, strict=True)),
-        weights=np.exp(log_w - log_w.max()),
+        factors=factors,
+        weights=weights,
         residuals=s * unit**2,
-        norms=state.norms,
         objective=np.array(objective[1:] or objective),
         n_iter=max(1, len(objective) - 1),
         converged=converged,
         loss=loss,
+        state=State(state.mean, factors, norms, s),
     )

@@ -6,14 +6,21 @@ each mode of the raw data.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from scipy.linalg import eigh
 
 from corrtensor.kernels import RawPass, recenter
-from corrtensor.solver import State, leading
+from corrtensor.losses import Correntropy, Loss
+from corrtensor.solver import Options, State, leading, solve
 from corrtensor.sources import Source, single_blas
 
 Rank = int | float | None
+
+TIGHT_ROUNDS, ROUNDS, SWEEPS_A_ROUND = 2, 12, 2
+# Rounds end when no weight changes by more than this.
+SETTLED = 0.02
 
 
 def share_rank(eigenvalues: np.ndarray, share: float) -> int:
@@ -46,3 +53,30 @@ def spectral(
                 k = share_rank(eigh(S, eigvals_only=True, check_finite=False), k)
             factors[n] = leading(S, k)  # type: ignore[arg-type]
     return State(mean, tuple(factors), np.concatenate(part.norms))
+
+
+def graduated(
+    source: Source,
+    start: State,
+    loss: Loss,
+    options: Options,
+    sample_weight: np.ndarray | None = None,
+) -> State:
+    """Let go of all that is far, then take back what the fit explains.
+
+    Two tight rounds, a Gaussian kernel of twice the median residual, shake off outliers even
+    when they are almost half of the samples, but good samples of a rarer kind go with them.
+    Rounds with the loss itself follow, its scale set anew from the samples that count: what
+    the growing fit explains comes back, and outliers do not.
+    """
+    state, rounds = start, replace(options, max_iter=SWEEPS_A_ROUND)
+    before = None
+    for n in range(ROUNDS):
+        stage = Correntropy(2.0, 2.0, scale="median") if n < TIGHT_ROUNDS else loss
+        solution = solve(source, state, stage, rounds, sample_weight)
+        counted = solution.weights * (1.0 if sample_weight is None else sample_weight)
+        state = replace(solution.state, counted=counted)
+        if n > TIGHT_ROUNDS and np.abs(solution.weights - before).max() < SETTLED:
+            break
+        before = solution.weights
+    return state

@@ -17,7 +17,7 @@ from corrtensor.losses import Correntropy, Loss, Power
 from corrtensor.samples import TensorTransformer, check_finite, flatten_if
 from corrtensor.solver import Options, Solution, State, solve
 from corrtensor.sources import Source
-from corrtensor.starts import Rank, spectral
+from corrtensor.starts import Rank, graduated, spectral
 
 __all__ = ["CorrTensor", "MultilinearSubspace"]
 
@@ -209,19 +209,26 @@ class MultilinearSubspace(TensorTransformer):
             if np.count_nonzero(sample_weight) < 2:
                 raise ValueError("sample_weight leaves fewer than two samples that count")
         source = Source(X, n_jobs=self.n_jobs, block_size=self.block_size)
-        start = self._start(source, ranks, sample_weight)
-        solution = solve(source, start, loss, options, sample_weight)
+        start = spectral(source, ranks, centered=self.center is not None, weights=sample_weight)
+        solution = self._from(source, start, loss, options, sample_weight)
         if not any(isinstance(k, float) for k in ranks):
             return solution
         # Shares of energy were taken before the weights were known: take them once more.
         weights = solution.weights * (1 if sample_weight is None else sample_weight)
-        again = self._start(source, ranks, weights)
+        again = spectral(source, ranks, centered=self.center is not None, weights=weights)
         if _shapes(again) == _shapes(start):
             return solution
         return solve(source, again, loss, options, sample_weight)
 
-    def _start(self, source: Source, ranks: tuple[Rank, ...], weights: np.ndarray | None) -> State:
-        return spectral(source, ranks, centered=self.center is not None, weights=weights)
+    def _from(
+        self,
+        source: Source,
+        start: State,
+        loss: Loss,
+        options: Options,
+        sample_weight: np.ndarray | None,
+    ) -> Solution:
+        return solve(source, start, loss, options, sample_weight)
 
     def _keep(self, solution: Solution, shape: tuple[int, ...]) -> None:
         dtype = np.result_type(*(U.dtype for U in solution.factors if U is not None))
@@ -404,10 +411,10 @@ class CorrTensor(MultilinearSubspace):
         self,
         ranks: Any = 0.95,
         *,
-        alpha: float = 2.0,
+        alpha: float = 6.0,
         beta: float = 2.0,
         p: float = 2.0,
-        scale: str | float | None = "median",
+        scale: str | float | None = "auto",
         center: str | None = "weighted",
         order: int | None = None,
         sample_shape: tuple[int, ...] | None = None,
@@ -433,6 +440,18 @@ class CorrTensor(MultilinearSubspace):
 
     def _loss(self) -> Loss:
         return Correntropy(self.alpha, self.beta, self.p, self.scale)
+
+    def _from(
+        self,
+        source: Source,
+        start: State,
+        loss: Loss,
+        options: Options,
+        sample_weight: np.ndarray | None,
+    ) -> Solution:
+        if self.scale == "auto":
+            start = graduated(source, start, loss, options, sample_weight)
+        return solve(source, start, loss, options, sample_weight)
 
 
 def _shapes(state: State) -> list[tuple[int, ...] | None]:

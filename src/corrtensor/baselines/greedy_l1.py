@@ -1,0 +1,291 @@
+"""L1-2DPCA: one direction after the other, each of the largest L1 dispersion.
+
+Also the part that the methods which project only the columns have in common.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from numbers import Integral
+from typing import Any, Self
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from ..samples import TensorTransformer, as_float, check_finite, flatten_if
+
+__all__ = ["L1TwoDPCA", "OneSided"]
+
+# Beside rows of length one, what rounding leaves of a zero.
+ZERO = 1e-12
+
+
+def check_count(name: str, value: Any) -> None:
+    """Raise a ``ValueError`` unless ``value`` is a whole number of at least 1."""
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+        raise ValueError(f"{name}={value!r}: must be a whole number, at least 1")
+
+
+class OneSided(TensorTransformer):
+    """Samples are matrices a x b; their columns are projected by one orthonormal Q, b x rank.
+
+    A subclass stores ``rank`` and ``sample_shape``, starts ``fit`` with ``_read_training`` and
+    ends it with ``_keep``.
+    """
+
+    rank: int
+    mean_: np.ndarray
+    factors_: tuple[None, np.ndarray]
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Return the features ``(X - mean_) Q``.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, a, b)
+            Samples, or flattened samples of shape (n_samples, a * b).
+
+        Returns
+        -------
+        ndarray of shape (n_samples, a, rank)
+            Flattened if ``X`` was.
+        """
+        check_is_fitted(self)
+        X, flat = self._read(X)
+        dtype = as_float(X.dtype)
+        Q = self.factors_[1].astype(dtype, copy=False)
+        return flatten_if((X - self.mean_.astype(dtype, copy=False)) @ Q, flat)
+
+    def inverse_transform(self, X: Any) -> np.ndarray:
+        """Return the samples ``X Q' + mean_`` that features stand for.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, a, rank)
+            What :meth:`transform` gave, or the same flattened.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, a, b)
+            Flattened if ``X`` was.
+        """
+        cores, flat = self._check_cores(X)
+        dtype = as_float(cores.dtype)
+        Q = self.factors_[1].astype(dtype, copy=False)
+        return flatten_if(cores @ Q.T + self.mean_.astype(dtype, copy=False), flat)
+
+    def residuals(self, X: Any) -> np.ndarray:
+        """Return each sample's squared distance from the subspace.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, a, b)
+            Samples, or flattened samples of shape (n_samples, a * b).
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            ``|(X_i - mean_)(I - Q Q')|^2``.
+        """
+        check_is_fitted(self)
+        D = self._read(X)[0] - self.mean_
+        Q = self.factors_[1]
+        return ((D - D @ Q @ Q.T) ** 2).sum(axis=(1, 2))
+
+    def _read(self, X: Any, *, reset: bool = False) -> tuple[np.ndarray, bool]:
+        X, flat = self._check(X, reset=reset)
+        X = np.asarray(X[:])
+        check_finite(X)
+        return X, flat
+
+    def _read_training(self, X: Any) -> np.ndarray:
+        X, _ = self._read(X, reset=True)
+        name, shape = type(self).__name__, self.sample_shape_
+        if len(shape) != 2:
+            raise ValueError(
+                f"{name} needs matrices as samples; these have shape {shape}. Flattened matrices "
+                "need sample_shape=(rows, columns), vectors sample_shape=(1, -1)"
+            )
+        if len(X) < 2:
+            raise ValueError(f"n_samples={len(X)}: {name} needs at least 2 samples")
+        check_count("rank", self.rank)
+        if self.rank > shape[1]:
+            raise ValueError(
+                f"rank={self.rank}: mode 2 of the samples has only {shape[1]} entries "
+                f"(samples of shape {shape})"
+            )
+        return X.astype(np.float64, copy=False)
+
+    def _keep(self, mean: np.ndarray, Q: np.ndarray) -> None:
+        """Store the mean and Q, filled up to ``rank`` columns where the samples span fewer."""
+        rest = np.linalg.qr(Q, mode="complete")[0][:, Q.shape[1] : self.rank]
+        Q = np.hstack([Q, rest])
+        peak = np.take_along_axis(Q, abs(Q).argmax(axis=0)[None], axis=0)
+        self.mean_, self.factors_ = mean, (None, Q * np.where(peak < 0, -1.0, 1.0))
+        self.core_shape_ = (mean.shape[0], self.rank)
+
+    def _warn_unless_converged(self, converged: bool, max_iter: int) -> None:
+        self.converged_ = converged
+        if not converged:
+            warnings.warn(
+                f"{type(self).__name__} did not converge within max_iter={max_iter} steps",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+class L1TwoDPCA(OneSided):
+    """L1-2DPCA of Li, Pang and Yuan (2010): directions of the largest L1 dispersion.
+
+    Finds orthonormal ``w_1, ..., w_rank``, one after the other, that maximise
+    ``sum_i |X_i w|_1`` over the centred samples with the directions found before taken out of
+    them: ``X_i (I - w w')``. Each is the limit of ``w = v/|v|``, ``v = sum_i X_i' sign(X_i w)``,
+    reached when the signs stay. The sum never falls; its limit is a local maximum.
+
+    Parameters
+    ----------
+    rank : int, default=1
+        Number of directions, at most the number b of columns of a sample.
+    sample_shape : tuple of int, optional
+        Shape (a, b) of one sample when they come flattened; one entry may be -1.
+    n_init : int, default=1
+        Starts tried for each direction; the best end wins. The first is the leading direction of
+        2DPCA, the others are random.
+    max_iter : int, default=500
+        Largest number of steps for one direction from one start.
+    random_state : int, RandomState or None, default=None
+        For the random starts. With ``n_init=1`` nothing is random.
+
+    Attributes
+    ----------
+    mean_ : ndarray of shape (a, b)
+        Plain mean of the samples.
+    factors_ : tuple (None, ndarray of shape (b, rank))
+        The rows are left alone; the columns are projected by W, the directions side by side. If
+        the samples span fewer than ``rank`` of them, an orthonormal basis of the rest fills up W.
+    objective_ : list of ndarray
+        For each direction, ``sum_i |X_i w|_1`` at the start and after each step.
+    n_iter_ : int
+        Largest number of steps that a direction took.
+    converged_ : bool
+        Whether the signs stayed at the end of every direction.
+
+    Notes
+    -----
+    Where the signs stay but a row x of a sample has ``x w = 0``, w may be no maximum. Instead of
+    moving w at random, its sign is turned over, which moves w along x and adds ``4 |x|^2`` to
+    ``|v|^2``: still no randomness, and still the sum never falls. Derivation: ``docs/method.md``.
+
+    References
+    ----------
+    X. Li, Y. Pang, Y. Yuan, "L1-norm-based 2DPCA", IEEE Trans. Systems, Man, and Cybernetics B
+    40(4), 2010.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from corrtensor.baselines import L1TwoDPCA
+    >>> X = np.random.default_rng(0).normal(size=(30, 6, 5))
+    >>> model = L1TwoDPCA(rank=2).fit(X)
+    >>> model.transform(X).shape
+    (30, 6, 2)
+    >>> model.converged_
+    True
+    """
+
+    def __init__(
+        self,
+        rank: int = 1,
+        *,
+        sample_shape: tuple[int, ...] | None = None,
+        n_init: int = 1,
+        max_iter: int = 500,
+        random_state: Any = None,
+    ) -> None:
+        self.rank = rank
+        self.sample_shape = sample_shape
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Find the directions.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, a, b)
+            Samples, or flattened samples of shape (n_samples, a * b).
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        L1TwoDPCA
+            The fitted estimator.
+        """
+        X = self._read_training(X)
+        check_count("n_init", self.n_init)
+        check_count("max_iter", self.max_iter)
+        mean = X.mean(axis=0)
+        A = (X - mean).reshape(-1, mean.shape[1])
+        unit = abs(A).max() or 1.0
+        A /= unit
+        random = check_random_state(self.random_state)
+        W, self.objective_, self.n_iter_, converged = np.empty((A.shape[1], 0)), [], 1, True
+        for _ in range(self.rank):
+            if not A.any():
+                self.objective_.append(np.zeros(1))
+                continue
+            ends = [ascend(A, w, self.max_iter) for w in starts(A, self.n_init, random)]
+            w, values, stayed = max(ends, key=lambda end: end[1][-1])
+            w = w - W @ (W.T @ w)
+            w /= np.linalg.norm(w)
+            W = np.column_stack([W, w])
+            A -= np.outer(A @ w, w)
+            A[np.linalg.norm(A, axis=1) <= ZERO] = 0.0
+            self.objective_.append(unit * values)
+            self.n_iter_ = max(self.n_iter_, len(values) - 1)
+            converged = converged and stayed
+        self._keep(mean, W)
+        self._warn_unless_converged(converged, self.max_iter)
+        return self
+
+
+def starts(A: np.ndarray, n: int, random: np.random.RandomState) -> Iterator[np.ndarray]:
+    """Yield the leading direction of 2DPCA, then ``n - 1`` random ones."""
+    yield np.linalg.eigh(A.T @ A)[1][:, -1]
+    for _ in range(n - 1):
+        # Inside the span of the rows: a start across it would have nothing to climb.
+        w = A.T @ random.standard_normal(len(A))
+        yield w / np.linalg.norm(w)
+
+
+def ascend(A: np.ndarray, w: np.ndarray, max_iter: int) -> tuple[np.ndarray, np.ndarray, bool]:
+    """Climb ``|A w|_1`` from w; return the end, the values on the way, whether the signs stayed."""
+    length = np.linalg.norm(A, axis=1)
+    t = A @ w
+    s = np.where(t < 0, -1.0, 1.0)
+    v = A.T @ s
+    values = [abs(t).sum()]
+    for _ in range(max_iter):
+        w = v / np.linalg.norm(v)
+        t = A @ w
+        values.append(abs(t).sum())
+        zero = abs(t) <= ZERO * length
+        turned = np.flatnonzero((t * s < 0) & ~zero)
+        if not turned.size:
+            r = np.where(zero, length, 0.0).argmax()
+            if not (zero[r] and length[r]):
+                return w, np.array(values), True
+            turned = np.array([r])
+        s[turned] *= -1
+        v += 2 * (s[turned] @ A[turned])
+    return w, np.array(values), False

@@ -1,0 +1,146 @@
+"""The paper's outliers, put in on purpose, with the truth beside them.
+
+Every function here and in ``harder_outliers`` takes samples ``X`` (axis 0 counts them), how many
+outliers, and a source of random numbers; it leaves ``X`` alone and returns ``(X_with_outliers,
+is_outlier)``. Some *add* outliers after the samples; the others *replace* samples drawn at random.
+The number ``n`` is a whole number, or a share in [0, 1) of the returned data: 0.3 added to 70
+samples makes 100.
+
+"Black" and "white" are the ends of the range of values of ``X``: 0 and 255 for bytes, 0 and 1 for
+floats that lie in [0, 1], else the smallest and the largest entry.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from corrtensor.datasets.draws import (
+    add,
+    added_count,
+    check_samples,
+    choose,
+    noise_images,
+    value_range,
+)
+from corrtensor.datasets.planted import Seed
+
+__all__ = ["block_outliers", "dummy_outliers", "magnified_outliers"]
+
+
+def dummy_outliers(X: Any, n: float, rng: Seed) -> tuple[np.ndarray, np.ndarray]:
+    """Add n images of uniform noise (the paper's "dummy images").
+
+    Parameters
+    ----------
+    X : array-like of shape (N, ...)
+        The samples.
+    n : int or float
+        Number of outliers, or their share of the returned data.
+    rng : int, Generator or None
+        Seed or source of the random numbers, as for :func:`numpy.random.default_rng`.
+
+    Returns
+    -------
+    X_with_outliers : ndarray of shape (N + n, ...)
+        The samples, then the outliers, in the type of X.
+    is_outlier : ndarray of bool
+        The truth.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from corrtensor.datasets import dummy_outliers
+    >>> X, is_outlier = dummy_outliers(np.zeros((165, 10, 10)), 30, rng=0)
+    >>> X.shape, int(is_outlier.sum())
+    ((195, 10, 10), 30)
+    """
+    X = check_samples(X)
+    rng = np.random.default_rng(rng)
+    return add(X, noise_images(added_count(n, len(X)), X, rng))
+
+
+def block_outliers(
+    X: Any, n: float, rng: Seed, *, sides: tuple[float, float] = (0.3, 0.7)
+) -> tuple[np.ndarray, np.ndarray]:
+    """Cover a part of n samples by a rectangle of black and white dots.
+
+    The rectangle lies in the first two modes (the first, for vectors) and goes through all the
+    others: a dot covers all the channels of a colour image.
+
+    Parameters
+    ----------
+    X, n, rng
+        As for :func:`dummy_outliers`, but n samples are replaced, none added.
+    sides : (float, float), default=(0.3, 0.7)
+        Smallest and largest side of the rectangle, as a share of the side of the sample.
+
+    Returns
+    -------
+    X_with_outliers : ndarray of the shape and type of X
+        The samples, n of them spoiled.
+    is_outlier : ndarray of bool
+        The truth.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from corrtensor.datasets import block_outliers
+    >>> X, is_outlier = block_outliers(np.full((165, 10, 10), 0.5), 30, rng=0)
+    >>> X.shape, int(is_outlier.sum()), np.unique(X).tolist()
+    ((165, 10, 10), 30, [0.0, 0.5, 1.0])
+    """
+    X = check_samples(X)
+    smallest, largest = sides
+    if not 0 < smallest <= largest <= 1:
+        raise ValueError(f"sides={sides}: two shares are needed, 0 < smallest <= largest <= 1")
+    rng = np.random.default_rng(rng)
+    is_outlier = choose(n, len(X), rng)
+    black, white = value_range(X)
+    spoiled = X.copy()
+    for sample in np.flatnonzero(is_outlier):
+        window = []
+        for size in X.shape[1:3]:
+            length = max(1, round(rng.uniform(smallest, largest) * size))
+            start = rng.integers(0, size - length, endpoint=True)
+            window.append(slice(start, start + length))
+        covered = spoiled[sample][tuple(window)]
+        dots = rng.random(covered.shape[:2] + (1,) * (covered.ndim - 2)) < 0.5
+        covered[...] = np.where(dots, black, white)
+    return spoiled, is_outlier
+
+
+def magnified_outliers(
+    X: Any, n: float, rng: Seed, *, magnitude: float = 50.0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Multiply n samples by a number.
+
+    Parameters
+    ----------
+    X, n, rng
+        As for :func:`block_outliers`.
+    magnitude : float, default=50.0
+        What to multiply by.
+
+    Returns
+    -------
+    X_with_outliers, is_outlier : ndarray
+        As for :func:`block_outliers`, but integers come back as float64: bytes would overflow.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from corrtensor.datasets import magnified_outliers
+    >>> X, is_outlier = magnified_outliers(np.ones((100, 4, 4)), 0.05, rng=0)
+    >>> int(is_outlier.sum()), X[is_outlier].mean().item()
+    (5, 50.0)
+    """
+    X = check_samples(X)
+    if not math.isfinite(magnitude):
+        raise ValueError(f"magnitude={magnitude}: a finite number is needed")
+    is_outlier = choose(n, len(X), np.random.default_rng(rng))
+    spoiled = X.astype(X.dtype if X.dtype.kind == "f" else np.float64)
+    spoiled[is_outlier] *= magnitude
+    return spoiled, is_outlier
