@@ -1,7 +1,7 @@
-"""Starting points: where the first sweep begins.
+"""Starting points: where the sweeps begin, and which samples count when the scale is set.
 
-The start of the paper is 2DSVD: the plain mean, and the leading eigenvectors of the scatter of
-each mode of the raw data.
+``spectral`` is the paper's start, 2DSVD. ``unexplained`` asks the first of the two questions of
+``docs/method.md``, section 6; :mod:`corrtensor.minority` asks the second. Both end in ``grow``.
 """
 
 from __future__ import annotations
@@ -11,14 +11,15 @@ from dataclasses import replace
 import numpy as np
 from scipy.linalg import eigh
 
-from corrtensor.kernels import RawPass, recenter
+from corrtensor.kernels import RawPass, ResidualPass, recenter
 from corrtensor.losses import Correntropy, Loss
-from corrtensor.solver import Options, State, leading, solve
+from corrtensor.solver import Options, Solution, State, leading, solve
 from corrtensor.sources import Source, single_blas
 
 Rank = int | float | None
 
-TIGHT_ROUNDS, ROUNDS, SWEEPS_A_ROUND = 2, 12, 2
+TIGHT_ROUNDS, TIGHT_SWEEPS = 2, 4
+GROWING_ROUNDS, GROWING_SWEEPS = 10, 2
 # Rounds end when no weight changes by more than this.
 SETTLED = 0.02
 
@@ -36,7 +37,7 @@ def spectral(
     centered: bool = True,
     weights: np.ndarray | None = None,
 ) -> State:
-    """Start from 2DSVD: mean and raw scatters of (weighted) samples."""
+    """Start from 2DSVD: mean and leading eigenvectors of the raw scatters."""
     modes = tuple(n for n, k in enumerate(ranks) if k is not None)
     part = source.reduce(RawPass(modes), weights=weights)
     total, first = part.sums.weight, np.asarray(part.sums.first)
@@ -55,28 +56,58 @@ def spectral(
     return State(mean, tuple(factors), np.concatenate(part.norms))
 
 
-def graduated(
+def times(weights: np.ndarray, sample_weight: np.ndarray | None) -> np.ndarray:
+    """Return weights times those the user gave, if any."""
+    return weights if sample_weight is None else weights * sample_weight
+
+
+def transplant(solution: Solution, source: Source, sample_weight: np.ndarray | None) -> State:
+    """Return a solution found on other samples as a start on these."""
+    mean = (solution.mean - source.origin) / source.unit
+    part = source.reduce(ResidualPass(source.at(mean, solution.factors)))
+    s = np.concatenate(part.squares)
+    log_w = solution.loss.log_weight(s * source.unit**2)
+    counted = times(np.exp(log_w - log_w.max()), sample_weight)
+    return State(mean, solution.factors, np.concatenate(part.norms), s, counted)
+
+
+def grow(
+    source: Source,
+    state: State,
+    loss: Loss,
+    options: Options,
+    sample_weight: np.ndarray | None,
+    seen: np.ndarray | None = None,
+) -> Solution:
+    """Take back what the fit explains: rounds that set the scale anew from what counts."""
+    for _ in range(GROWING_ROUNDS):
+        solution = solve(
+            source, state, loss, replace(options, max_iter=GROWING_SWEEPS), sample_weight
+        )
+        state = replace(solution.state, counted=times(solution.weights, sample_weight))
+        if seen is not None and np.abs(solution.weights - seen).max() < SETTLED:
+            break
+        seen = solution.weights
+    return solution
+
+
+def unexplained(
     source: Source,
     start: State,
     loss: Loss,
     options: Options,
-    sample_weight: np.ndarray | None = None,
-) -> State:
-    """Let go of all that is far, then take back what the fit explains.
+    sample_weight: np.ndarray | None,
+) -> Solution:
+    """Ask what the joint subspace cannot explain.
 
-    Two tight rounds, a Gaussian kernel of twice the median residual, shake off outliers even
-    when they are almost half of the samples, but good samples of a rarer kind go with them.
-    Rounds with the loss itself follow, its scale set anew from the samples that count: what
-    the growing fit explains comes back, and outliers do not.
+    Tight rounds, a Gaussian kernel of twice the median residual, shake off outliers even when
+    they are almost half of the samples; good samples of a rarer kind go with them, and come
+    back as the fit grows.
     """
-    state, rounds = start, replace(options, max_iter=SWEEPS_A_ROUND)
-    before = None
-    for n in range(ROUNDS):
-        stage = Correntropy(2.0, 2.0, scale="median") if n < TIGHT_ROUNDS else loss
-        solution = solve(source, state, stage, rounds, sample_weight)
-        counted = solution.weights * (1.0 if sample_weight is None else sample_weight)
-        state = replace(solution.state, counted=counted)
-        if n > TIGHT_ROUNDS and np.abs(solution.weights - before).max() < SETTLED:
-            break
-        before = solution.weights
-    return state
+    state, tight = start, replace(options, max_iter=TIGHT_SWEEPS)
+    for _ in range(TIGHT_ROUNDS):
+        solution = solve(source, state, Correntropy(2.0, 2.0, scale="median"), tight, sample_weight)
+        state = replace(solution.state, counted=times(solution.weights, sample_weight))
+    return grow(source, state, loss, options, sample_weight)
+
+

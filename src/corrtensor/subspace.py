@@ -10,14 +10,16 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from corrtensor.kernels import ResidualPass, expand, project
 from corrtensor.losses import Correntropy, Loss, Power
+from corrtensor.minority import minority
 from corrtensor.samples import TensorTransformer, check_finite, flatten_if
 from corrtensor.solver import Options, Solution, State, solve
 from corrtensor.sources import Source
-from corrtensor.starts import Rank, graduated, spectral
+from corrtensor.starts import Rank, spectral, transplant, unexplained
 
 __all__ = ["CorrTensor", "MultilinearSubspace"]
 
@@ -52,6 +54,9 @@ def _check_rank(k: Any, mode: int, size: int, ranks: Any) -> Rank:
             f"ranks={ranks!r}: mode {mode + 1} of the samples has only {size} entries"
         )
     return int(k)
+
+
+SUBSAMPLE = 1000
 
 
 class MultilinearSubspace(TensorTransformer):
@@ -415,11 +420,13 @@ class CorrTensor(MultilinearSubspace):
         beta: float = 2.0,
         p: float = 2.0,
         scale: str | float | None = "auto",
+        reject: str = "unexplained",
         center: str | None = "weighted",
         order: int | None = None,
         sample_shape: tuple[int, ...] | None = None,
         max_iter: int = 100,
         tol: float = 1e-6,
+        random_state: Any = 0,
         n_jobs: int | None = None,
         block_size: int | None = None,
     ) -> None:
@@ -428,11 +435,13 @@ class CorrTensor(MultilinearSubspace):
         self.beta = beta
         self.p = p
         self.scale = scale
+        self.reject = reject
         self.center = center
         self.order = order
         self.sample_shape = sample_shape
         self.max_iter = max_iter
         self.tol = tol
+        self.random_state = random_state
         self.n_jobs = n_jobs
         self.block_size = block_size
 
@@ -450,8 +459,34 @@ class CorrTensor(MultilinearSubspace):
         sample_weight: np.ndarray | None,
     ) -> Solution:
         if self.scale == "auto":
-            start = graduated(source, start, loss, options, sample_weight)
+            start = self._asked(source, start, loss, options, sample_weight)
         return solve(source, start, loss, options, sample_weight)
+
+    def _asked(
+        self,
+        source: Source,
+        start: State,
+        loss: Loss,
+        options: Options,
+        sample_weight: np.ndarray | None,
+    ) -> State:
+        """Seek the start on a subsample, so that its cost does not grow with the data."""
+        rng = check_random_state(self.random_state)
+        part, weight = source, sample_weight
+        if source.n_samples > SUBSAMPLE:
+            drawn = np.sort(rng.choice(source.n_samples, SUBSAMPLE, replace=False))
+            part = Source(source.take(drawn), n_jobs=self.n_jobs, block_size=self.block_size)
+            weight = None if sample_weight is None else sample_weight[drawn]
+            start = spectral(part, tuple(_ranks(start)), centered=self.center is not None, weights=weight)
+        if self.reject == "minority":
+            solution = minority(part, start, loss, options, weight, rng)
+        else:
+            solution = unexplained(part, start, loss, options, weight)
+        return transplant(solution, source, sample_weight)
+
+
+def _ranks(state: State) -> list[int | None]:
+    return [None if U is None else U.shape[1] for U in state.factors]
 
 
 def _shapes(state: State) -> list[tuple[int, ...] | None]:
