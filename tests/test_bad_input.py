@@ -191,6 +191,8 @@ def test_loss_parameters_of_the_wrong_kind(images, name, value):
         ({"scale": "mad"}, "scale='mad'"),
         ({"scale": 0.0}, "scale=0.0"),
         ({"scale": math.nan}, "scale=nan"),
+        ({"reject": "outliers"}, "reject='outliers'"),
+        ({"reject": None}, "reject=None"),
         ({"center": "median"}, "center='median'"),
         ({"center": True}, "center=True"),
         ({"max_iter": 0}, "max_iter=0"),

@@ -7,7 +7,7 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "src" / "corrtensor"
 
-CORE = ["samples", "losses", "kernels", "sources", "solver", "starts", "subspace"]
+CORE = ["samples", "losses", "kernels", "sources", "solver", "starts", "minority", "subspace"]
 LATER = ["methods", "tasks", "experiments", "report", "cli"]
 
 # What each layer may import from the package.

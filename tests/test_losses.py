@@ -132,7 +132,9 @@ def test_power_by_hand():
     assert_allclose(np.exp(Power(1).log_weight(s[1:])), [0.5, 0.25])
 
 
-@pytest.mark.parametrize("loss", [Power(1), Correntropy(1.0), Correntropy(2.0, p=1.0)])
+@pytest.mark.parametrize(
+    "loss", [Power(1), Correntropy(1.0, scale="median"), Correntropy(p=1.0, scale="median")]
+)
 def test_calibrated_weights_are_finite_at_zero(loss):
     frozen = loss.calibrate(np.array([1.0, 2.0, 3.0]))
     weight = frozen.log_weight(np.array([0.0, 1e-300, 1e-30, 1e-3, 1.0, 1e300]))
@@ -158,21 +160,41 @@ def test_bandwidth_is_beta_times_scale(scale, width):
 
 def test_median_scale_is_one_of_the_residuals():
     """Of an even number the lower middle one, so that repeated samples change nothing."""
-    assert Correntropy(beta=1.0).calibrate(S[:4]).width == 2.0
-    assert Correntropy(beta=1.0).calibrate(np.repeat(S[:4], 3)).width == 2.0
+    loss = Correntropy(beta=1.0, scale="median")
+    assert loss.calibrate(S[:4]).width == 2.0
+    assert loss.calibrate(np.repeat(S[:4], 3)).width == 2.0
 
 
-@pytest.mark.parametrize("s", [np.zeros(5), np.array([0.0, 0.0, 0.0, 1.0, 2.0])])
-def test_calibration_survives_residuals_of_zero(s):
-    loss = Correntropy().calibrate(s)
+def test_automatic_scale_sees_good_residuals_only():
+    """It follows the spread of the smaller residuals, whatever the largest fifth does."""
+    spread = norm.ppf((np.arange(200) + 0.5) / 200)
+    widths = []
+    for sigma in (0.3, 0.5, 0.7):
+        s = np.exp(sigma * spread)
+        good = Correntropy(scale="auto").calibrate(s)
+        assert np.all(good.log_weight(s[:190]) > good.log_weight(s[:1]) + math.log(0.05))
+        s[160:] = 1e9 * s[160:]
+        spoiled = Correntropy(scale="auto").calibrate(s)
+        assert spoiled.width == pytest.approx(good.width, rel=1e-12)
+        assert np.all(spoiled.log_weight(s[160:]) < spoiled.log_weight(s[:1]) - 500)
+        widths.append(good.width)
+    assert widths == sorted(widths)
+
+
+@pytest.mark.parametrize("scale", ["auto", "median", None, 0.5])
+@pytest.mark.parametrize("s", [[0.0] * 5, [0.0, 0.0, 0.0, 1.0, 2.0], [0.0, 0.0, 1.0, 1.0, 1.0]])
+def test_calibration_survives_residuals_of_zero(s, scale):
+    s = np.array(s)
+    loss = Correntropy(scale=scale).calibrate(s)
     assert loss.width > 0
     assert np.all(np.isfinite(loss.value(s)))
     assert np.all(np.isfinite(loss.log_weight(s)))
 
 
-def test_calibration_follows_the_units_of_the_data():
-    small, large = Correntropy(3.0, 1.5, 4.0).calibrate(S), Correntropy(3.0, 1.5, 4.0)
-    large = large.calibrate(S * 1e200)
+@pytest.mark.parametrize("scale", ["auto", "median"])
+def test_calibration_follows_the_units_of_the_data(scale):
+    loss = Correntropy(3.0, 1.5, 4.0, scale)
+    small, large = loss.calibrate(S), loss.calibrate(S * 1e200)
     assert_allclose(large.value(S * 1e200), small.value(S), rtol=1e-12)
     difference = large.log_weight(S * 1e200) - small.log_weight(S)
     assert_allclose(difference, -math.log(1e200), rtol=1e-12)
@@ -182,7 +204,7 @@ def test_calibration_leaves_the_original_alone():
     loss = Correntropy(beta=2.0)
     loss.calibrate(S)
     assert loss == Correntropy(beta=2.0)
-    assert repr(loss) == "Correntropy(alpha=2.0, beta=2.0, p=2.0, scale='median', cap=True)"
+    assert repr(loss) == repr(Correntropy(beta=2.0))
 
 
 X = np.linspace(-6, 6, 101)

@@ -203,14 +203,14 @@ def test_corr_tensor_is_algorithm_1(images, alpha, beta):
     assert np.array_equal(to_the_end(by_name, images).weights_, model.weights_)
 
 
-def test_default_settings_are_algorithm_1_in_units_of_the_median(images):
+def test_median_scale_is_algorithm_1_in_units_of_the_median(images):
     """``scale="median"``: beta counts in roots of the middle residual of the 2DSVD start."""
     mean = sum(images) / len(images)
     L = leading(row_scatter(images, mean), 3)
     R = leading(column_scatter(images, mean), 2)
     ordered = sorted(squared_residuals(images, mean, L, R))
     lower_median = ordered[(len(ordered) - 1) // 2]
-    model = to_the_end(CorrTensor(ranks=(3, 2)), images)
+    model = to_the_end(CorrTensor(ranks=(3, 2), alpha=2.0, scale="median"), images)
     w, _, L, R = algorithm_1(images, 3, 2, alpha=2.0, beta=2 * np.sqrt(lower_median))
     assert_allclose(model.weights_, w / w.max(), rtol=0, atol=1e-8)
     assert_same_spaces(model.factors_, [L, R], atol=1e-8)
@@ -290,7 +290,7 @@ def test_order_3_by_einsum(make_samples, alpha, p):
 def test_order_1_is_reweighted_pca(make_samples):
     """Robust PCA of vectors: weights, weighted mean, weighted SVD, in turn."""
     X = make_samples(1)
-    model = to_the_end(CorrTensor(ranks=3, beta=2.0, scale=None), X)
+    model = to_the_end(CorrTensor(ranks=3, alpha=2.0, beta=2.0, scale=None), X)
     mean = X.mean(axis=0)
     V = np.linalg.svd(X - mean, full_matrices=False)[2][:3].T
     for _ in range(SWEEPS):

@@ -38,9 +38,8 @@ __all__ = [
 
 # Below this share of the median residual a smaller residual earns no more weight.
 RELATIVE_FLOOR = 1e-10
-# Good residuals end this many standard deviations (of their logarithm) above the median, but
-# at no less and no more than these multiples of it.
-EDGE_SIGMAS, EDGE_LEAST, EDGE_MOST = 4.5, 2.5, 64.0
+# Good residuals end at no less and no more than these multiples of their median.
+EDGE_LEAST, EDGE_MOST = 1.5, 64.0
 NORMAL_QUARTILE = 0.6745
 # log u is cut here, so that weights far out are tiny instead of undefined.
 LARGEST_LOG = 690.0
@@ -77,19 +76,20 @@ def lower_quantile(s: np.ndarray, share: float = 0.5) -> float:
     return float(np.partition(s, place)[place])
 
 
-def upper_edge(s: np.ndarray) -> float:
-    """Return where good residuals end: the median stretched by the spread of the lower half.
+def upper_edge(s: np.ndarray, reach: float) -> float:
+    """Return where good residuals end: ``reach`` standard deviations of log s above the median.
 
-    The logarithms of good residuals are roughly normal, and the lower half of all residuals
-    is made of good ones: its quartile tells their spread (``docs/method.md``, section 3).
+    Quartiles tell the standard deviation. The lower one is safe from outliers, the upper one
+    knows the side that matters: the smaller answer is taken (``docs/method.md``, section 2).
     """
     median = lower_quantile(s)
     # More than half of the residuals zero: the mean still has the right units.
     if median == 0:
         return float(np.mean(s)) or 1.0
-    quartile = max(lower_quantile(s, 0.25), 1e-6 * median)
-    sigma = math.log(median / quartile) / NORMAL_QUARTILE
-    return median * min(max(math.exp(EDGE_SIGMAS * sigma), EDGE_LEAST), EDGE_MOST)
+    below = median / max(lower_quantile(s, 0.25), 1e-6 * median)
+    above = lower_quantile(s, 0.75) / median
+    sigma = math.log(min(below, above)) / NORMAL_QUARTILE
+    return median * min(max(math.exp(reach * sigma), EDGE_LEAST), EDGE_MOST)
 
 
 @dataclass(frozen=True)
@@ -165,11 +165,12 @@ class Correntropy:
     array([1.   , 0.368, 0.018])
     """
 
-    alpha: float = 2.0
+    alpha: float = 4.0
     beta: float = 2.0
     p: float = 2.0
     scale: str | float | None = "auto"
     cap: bool = True
+    reach: float = 4.0
     unit: float = field(default=1.0, repr=False)
     floor: float = field(default=0.0, repr=False)
 
@@ -191,7 +192,7 @@ class Correntropy:
     def calibrate(self, s: np.ndarray) -> Correntropy:
         """Return a copy with the bandwidth and the floor frozen for these residuals."""
         if self.scale == "auto":
-            unit = math.sqrt(upper_edge(s)) / 2
+            unit = math.sqrt(upper_edge(s, self.reach)) / 2
         elif self.scale == "median":
             unit = math.sqrt(lower_quantile(s) or float(np.mean(s)) or 1.0)
         else:

@@ -18,7 +18,7 @@ from corrtensor.sources import Source, single_blas
 
 Rank = int | float | None
 
-TIGHT_ROUNDS, TIGHT_SWEEPS = 2, 4
+TIGHT_ROUNDS, TIGHT_SWEEPS = 2, 8
 GROWING_ROUNDS, GROWING_SWEEPS = 10, 2
 # Rounds end when no weight changes by more than this.
 SETTLED = 0.02

@@ -57,6 +57,7 @@ def _check_rank(k: Any, mode: int, size: int, ranks: Any) -> Rank:
 
 
 SUBSAMPLE = 1000
+REACH = {"unexplained": 4.0, "minority": 1.8}
 
 
 class MultilinearSubspace(TensorTransformer):
@@ -416,7 +417,7 @@ class CorrTensor(MultilinearSubspace):
         self,
         ranks: Any = 0.95,
         *,
-        alpha: float = 6.0,
+        alpha: float = 4.0,
         beta: float = 2.0,
         p: float = 2.0,
         scale: str | float | None = "auto",
@@ -448,7 +449,7 @@ class CorrTensor(MultilinearSubspace):
     coupled = True
 
     def _loss(self) -> Loss:
-        return Correntropy(self.alpha, self.beta, self.p, self.scale)
+        return Correntropy(self.alpha, self.beta, self.p, self.scale, reach=REACH[self.reject])
 
     def _from(
         self,

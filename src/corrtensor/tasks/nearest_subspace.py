@@ -1,0 +1,145 @@
+"""The nearest subspace: one robust subspace per class, the smallest residual wins."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
+
+from corrtensor.subspace import CorrTensor
+from corrtensor.tasks.features import (
+    read_samples,
+    sample_weights,
+    squared_residuals,
+    weighted_median,
+)
+from corrtensor.tasks.probabilities import ScoringClassifier, fit_temperature
+
+__all__ = ["SubspaceClassifier"]
+
+# Share of the energy of a class that its default subspace keeps.
+DEFAULT_SHARE = 0.75
+# Smallest scale of a class, as a share of the largest.
+SMALLEST_SCALE = 1e-6
+
+
+class SubspaceClassifier(ScoringClassifier):
+    """One robust subspace for each class; a sample goes to the one it is nearest to.
+
+    Outliers among the samples of a class do not bend its subspace. Beyond the paper.
+
+    Parameters
+    ----------
+    subspace : estimator, default=None
+        Cloned and fitted to each class; ``None`` is ``CorrTensor(0.75)``.
+    flatten : bool, default=True
+        Whether samples are taken as vectors. A subspace of vectors knows which entries go
+        together and tells classes apart better than one of matrices of any ranks; it costs
+        more. A ``subspace`` with ranks for several modes needs ``flatten=False``.
+    scale : {"median"} or None, default=None
+        What a distance is divided by before distances are compared: nothing, or the median
+        distance of the class's own samples. Dividing helps where some classes are noisier
+        than others without being more varied; on real images it did not (MNIST: 0.947
+        without, 0.86 with).
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Labels.
+    subspaces_ : list of estimators
+        The fitted subspace of each class.
+    scales_ : ndarray of shape (n_classes,)
+        What the distances from each are divided by.
+    temperature_ : float
+        What the scores are multiplied by under the softmax of ``predict_proba``: the best for
+        the training samples. Probabilities are overconfident when a class has few samples,
+        since these lie nearer to their own subspace than new ones will.
+    sample_shape_ : tuple of int
+        Shape of a sample.
+    n_features_in_ : int
+        Entries of a sample.
+
+    Notes
+    -----
+    ``decision_function`` gives minus the (scaled) distances. A class needs as many samples as
+    ``subspace`` does: two, for a ``CorrTensor``.
+
+    Examples
+    --------
+    >>> from corrtensor.datasets import load_digits
+    >>> from corrtensor.tasks import SubspaceClassifier
+    >>> digits = load_digits()
+    >>> X, y = digits.images.copy(), digits.target
+    >>> X[:100] *= 50
+    >>> model = SubspaceClassifier().fit(X[:1000], y[:1000])
+    >>> bool(model.score(X[1000:], y[1000:]) > 0.92)
+    True
+    """
+
+    def __init__(
+        self, subspace: Any = None, *, flatten: bool = True, scale: str | None = None
+    ) -> None:
+        self.subspace = subspace
+        self.flatten = flatten
+        self.scale = scale
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit a subspace to each class.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, a_1, ..., a_d) or (n_samples, n_features)
+            Samples.
+        y : array-like of shape (n_samples,)
+            Labels of at least two classes.
+
+        Returns
+        -------
+        self : object
+            The fitted classifier.
+        """
+        if self.scale not in ("median", None):
+            raise ValueError(f"scale={self.scale!r}: use 'median' or None")
+        if isinstance(self.subspace, FrozenEstimator):
+            raise ValueError(
+                f"subspace={self.subspace!r} is frozen; a subspace must be fitted to each class"
+            )
+        codes = self._encode(X, y)
+        X = self._read(X, reset=True)
+        self.subspaces_ = [self._fit_class(X[codes == c], c) for c in range(len(self.classes_))]
+        distances = self._distances(X)
+        weights = np.ones(len(X))
+        own = np.ones(len(self.classes_))
+        for c, subspace in enumerate(self.subspaces_):
+            members = np.flatnonzero(codes == c)
+            w = sample_weights(subspace, X[members])
+            weights[members] = 1.0 if w is None else w
+            own[c] = weighted_median(distances[members, c], weights[members])
+        self.scales_ = np.ones_like(own)
+        if self.scale == "median" and own.any():
+            # A class that its subspace explains to the last digit would shut out all others.
+            self.scales_ = np.maximum(own, SMALLEST_SCALE * own.max())
+        self.temperature_ = fit_temperature(-distances / self.scales_, codes, weights)
+        return self
+
+    def _fit_class(self, X: np.ndarray, c: int) -> Any:
+        subspace = CorrTensor(DEFAULT_SHARE) if self.subspace is None else clone(self.subspace)
+        try:
+            return subspace.fit(X)
+        except ValueError as error:
+            raise ValueError(
+                f"no subspace for class {self.classes_[c]!r} with its {len(X)} samples: {error}"
+            ) from error
+
+    def _read(self, X: Any, *, reset: bool = False) -> np.ndarray:
+        """Check X and return it the way the subspaces take it."""
+        X = read_samples(self, X, reset=reset)
+        return X.reshape(len(X), -1) if self.flatten else X
+
+    def _distances(self, X: np.ndarray) -> np.ndarray:
+        return np.sqrt(np.stack([squared_residuals(S, X) for S in self.subspaces_], axis=1))
+
+    def _scores(self, X: Any) -> np.ndarray:
+        return -self._distances(self._read(X)) / self.scales_

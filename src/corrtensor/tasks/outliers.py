@@ -1,0 +1,218 @@
+"""Which samples does a subspace not explain, and where in the sample?"""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, OutlierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from corrtensor.subspace import CorrTensor
+from corrtensor.tasks.features import (
+    differences,
+    fit_subspace,
+    name_features,
+    sample_weights,
+    squared_residuals,
+    weighted_median,
+)
+
+__all__ = ["TensorOutlierDetector"]
+
+# A distance is too large this many robust standard deviations above the median (the customary
+# cut of the modified z-score, Iglewicz and Hoaglin 1993): 1 normal distance in 4300.
+CUT = 3.5
+# A normal distribution's standard deviation over its median and its mean absolute deviation.
+SIGMA_PER_MEDIAN, SIGMA_PER_MEAN = 1.4826, 1.2533
+MAX_ROUNDS = 50
+
+
+class TensorOutlierDetector(OutlierMixin, BaseEstimator):
+    """Samples that a robust subspace does not explain.
+
+    The score of a sample is minus its distance from the subspace; outliers, which have little or
+    no weight in the fit, cannot bend it towards themselves.
+
+    Parameters
+    ----------
+    subspace : estimator, default=None
+        ``None`` is ``CorrTensor()``, and with one rank fewer than entries in every mode where
+        that would explain all samples completely. It is cloned and fitted to the samples,
+        unless it comes as ``FrozenEstimator(subspace)``: then it is taken as it is.
+    contamination : {"auto"} or float, default="auto"
+        Share of the samples to flag, in (0, 0.5]. ``"auto"`` reads the cut off the distances
+        themselves: see the notes.
+
+    Attributes
+    ----------
+    offset_ : float
+        Smallest score of an inlier; ``decision_function`` is ``score_samples`` less this.
+    subspace_ : estimator
+        The fitted subspace.
+    n_features_in_ : int
+        Entries of a sample.
+
+    Notes
+    -----
+    With ``"auto"``, a sample is an outlier when its distance from the subspace exceeds the median
+    by 3.5 robust standard deviations. The first cut weights the samples as the fit did; then
+    median and deviation are taken from those below the cut, until no sample changes sides. The
+    deviation is 1.4826 times the median absolute deviation, or that of the upper half if it is
+    larger, since distances are skewed.
+
+    Of clean samples with normally distributed distances 0.02 % are flagged. On clean real data,
+    at ranks from a tenth to seven tenths of the sides, it was 0 to 4.8 % of the samples of the
+    fit (Yale; at most 3 % elsewhere). New samples lie a little farther out than those of the
+    fit: with 82 faces to learn from, up to 12 % of the next 83 were flagged.
+
+    A subspace of full ranks explains everything: all distances are zero but for rounding.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from corrtensor.datasets import dummy_outliers, load_faces
+    >>> from corrtensor.tasks import TensorOutlierDetector
+    >>> faces = load_faces().images[:100]
+    >>> X, is_outlier = dummy_outliers(faces, 20, rng=0)
+    >>> flagged = TensorOutlierDetector().fit_predict(X) == -1
+    >>> bool(flagged[is_outlier].all()), bool(flagged[~is_outlier].mean() <= 0.05)
+    (True, True)
+    """
+
+    def __init__(self, subspace: Any = None, *, contamination: str | float = "auto") -> None:
+        self.subspace = subspace
+        self.contamination = contamination
+
+    def fit(self, X: Any, y: object = None) -> Self:
+        """Fit the subspace and set the cut.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, a_1, ..., a_d) or (n_samples, n_features)
+            Samples, some of them outliers.
+        y : object, default=None
+            Ignored.
+
+        Returns
+        -------
+        self : object
+            The fitted detector.
+        """
+        share = self.contamination
+        auto = isinstance(share, str) and share == "auto"
+        if not auto and (isinstance(share, str) or not isinstance(share, Real)):
+            raise ValueError(f"contamination={share!r}: use 'auto' or a share in (0, 0.5]")
+        if not auto and not 0 < share <= 0.5:
+            raise ValueError(f"contamination={share!r}: a share lies in (0, 0.5]")
+        self.subspace_ = self._fit_subspace(X)
+        name_features(self, self.subspace_)
+        distances = np.sqrt(squared_residuals(self.subspace_, X))
+        if auto:
+            weights = sample_weights(self.subspace_, X)
+            self.offset_ = -upper_cut(distances, weights)
+        else:
+            self.offset_ = float(np.percentile(-distances, 100 * share))
+        return self
+
+    def _fit_subspace(self, X: Any) -> Any:
+        subspace = fit_subspace(self.subspace, X)
+        if self.subspace is None and subspace.core_shape_ == subspace.sample_shape_:
+            ranks = tuple(max(1, a - 1) for a in subspace.sample_shape_)
+            return CorrTensor(ranks).fit(X)
+        return subspace
+
+    def score_samples(self, X: Any) -> np.ndarray:
+        """Return minus the distance of each sample from the subspace.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, ...)
+            Samples.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples,)
+            The larger, the more normal.
+        """
+        check_is_fitted(self)
+        return -np.sqrt(squared_residuals(self.subspace_, X))
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Return how far inside the cut each sample lies.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, ...)
+            Samples.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples,)
+            ``score_samples(X) - offset_``; outliers are negative.
+        """
+        return self.score_samples(X) - self.offset_
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Tell outliers from inliers.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, ...)
+            Samples.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+            -1 for outliers, 1 for the others.
+        """
+        return np.where(self.decision_function(X) < 0, -1, 1)
+
+    def residual_map(self, X: Any) -> np.ndarray:
+        """Return where in each sample its residual lies: why it is an outlier.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, ...)
+            Samples.
+
+        Returns
+        -------
+        squares : ndarray of the shape of X
+            Squared difference between each entry and its reconstruction; over a sample they
+            add up to the square of its score.
+        """
+        check_is_fitted(self)
+        return np.square(differences(self.subspace_, X))
+
+
+def upper_cut(distances: np.ndarray, weights: np.ndarray | None = None) -> float:
+    """Return where clean distances end.
+
+    See the notes of :class:`TensorOutlierDetector`.
+    """
+    weights = np.ones(len(distances)) if weights is None else weights
+    cut = _cut_above(distances, weights, skewed=False)
+    kept = np.zeros(len(distances), bool)
+    for _ in range(MAX_ROUNDS):
+        below = distances <= cut
+        if np.array_equal(below, kept):
+            break
+        kept = below
+        cut = _cut_above(distances[kept], np.ones(kept.sum()), skewed=True)
+    return cut
+
+
+def _cut_above(d: np.ndarray, weights: np.ndarray, *, skewed: bool) -> float:
+    median = weighted_median(d, weights)
+    off = np.abs(d - median)
+    sigma = SIGMA_PER_MEDIAN * weighted_median(off, weights)
+    if skewed:
+        # Before a first cut was made, the upper half may be full of outliers.
+        upper = d >= median
+        sigma = max(sigma, SIGMA_PER_MEDIAN * weighted_median(off[upper], weights[upper]))
+    if sigma == 0:
+        # Half of the samples are at the same distance, such as copies of one sample.
+        sigma = SIGMA_PER_MEAN * float(np.average(off, weights=weights))
+    return median + CUT * sigma
