@@ -37,6 +37,22 @@ def test_not_finite(make_samples, order, value, block_size, dtype):
         model.residuals(spoil(X, value))
 
 
+@pytest.mark.parametrize("block_size", [None, 7])
+@pytest.mark.parametrize("sample", [0, 101, 102, 200, 299])
+def test_the_right_sample_is_named(make_samples, sample, block_size):
+    """Of many samples, whether it is met in the first look at the data or in a later block."""
+    X = make_samples(2, n=300)
+    model = CorrTensor(2, block_size=block_size)
+    message = rf"NaN.*sample {sample}\b"
+    with pytest.raises(ValueError, match=message):
+        model.fit(spoil(X, math.nan, sample))
+    model.fit(X)
+    with pytest.raises(ValueError, match=message):
+        model.transform(spoil(X, math.nan, sample))
+    with pytest.raises(ValueError, match=message):
+        model.residuals(spoil(X, math.nan, sample))
+
+
 def test_not_finite_far_from_zero(images):
     """Infinities of both signs, and a NaN where the origin is shifted."""
     X = spoil(spoil(images + 1e5, math.inf), -math.inf, sample=30)

@@ -85,8 +85,9 @@ def graded(make_samples, n):
     return X + np.geomspace(0.02, 0.5, n)[:, None, None] * noise
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")
 def test_order_of_many_samples(make_samples):
-    """So many that a start may be sought on some of them only."""
+    """So many that a start may be sought on some of them only (and that many are contested)."""
     X = graded(make_samples, n=1500)
     shuffled = np.random.default_rng(3).permutation(len(X))
     model, other = CorrTensor((3, 2)).fit(X), CorrTensor((3, 2)).fit(X[shuffled])
@@ -300,15 +301,16 @@ def test_wide_bandwidth_is_a_power(images, alpha, p):
     assert_same_fit(robust, power)
 
 
-@pytest.mark.parametrize("p", [0.3, 1.0, 2.0, 5.0, 20.0])
-@pytest.mark.parametrize("alpha", [0.2, 0.5, 1.0, 1.6, 2.0, 3.0, 5.0, 10.0, 50.0])
+@pytest.mark.parametrize("p", [0.3, 1.0, 2.0, 20.0])
+@pytest.mark.parametrize("alpha", [0.2, 1.0, 2.0, 3.0, 6.0, 50.0])
 @pytest.mark.parametrize("order", ORDERS)
 def test_objective_never_rises(make_samples, ranks_of, order, alpha, p):
     X = make_samples(order, n=40, n_bad=10)
     for beta in (0.5, 2.0):
         model = CorrTensor(ranks_of[order], alpha=alpha, beta=beta, p=p, max_iter=25, tol=1e-9)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
+            # sweeps cut short, and bandwidths that leave too few samples: both on purpose
+            warnings.simplefilter("ignore", UserWarning)
             objective = model.fit(X).objective_
         assert np.all(np.isfinite(objective))
         assert len(objective) == model.n_iter_

@@ -1,13 +1,15 @@
 """Robust multilinear subspace learning."""
 
 from corrtensor import datasets, losses, metrics
+from corrtensor.corr_tensor import CorrTensor, RejectionWarning
 from corrtensor.methods import METHODS, make
-from corrtensor.subspace import CorrTensor, MultilinearSubspace
+from corrtensor.subspace import MultilinearSubspace
 
 __all__ = [
     "METHODS",
     "CorrTensor",
     "MultilinearSubspace",
+    "RejectionWarning",
     "datasets",
     "losses",
     "make",

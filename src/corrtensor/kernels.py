@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
@@ -25,8 +25,9 @@ Blocks = Iterable[tuple[int, int, np.ndarray]]
 CANCELLED = {np.dtype(np.float64): 1e-7, np.dtype(np.float32): 1e-3}
 # Squares beyond this cannot be added up safely.
 LARGEST_SQUARE = 1e290
-# Products with matrices of fewer columns than this are slower than a copy and a wide product.
-THIN = 8
+# Trailing modes of fewer entries than this make thin products; they are merged into the mode
+# before them, as long as the Kronecker product of the factors has no more rows than the limit.
+THIN, LARGEST_KRON = 8, 1024
 
 
 def contract(T: np.ndarray, U: np.ndarray, mode: int) -> np.ndarray:
@@ -35,9 +36,8 @@ def contract(T: np.ndarray, U: np.ndarray, mode: int) -> np.ndarray:
     width = math.prod(after)
     if width == 1:
         P = T.reshape(-1, a) @ U
-    elif width < THIN:
-        P = np.ascontiguousarray(T.reshape(-1, a, width).transpose(0, 2, 1)) @ U
-        P = P.transpose(0, 2, 1)
+    elif width < THIN and a * width <= LARGEST_KRON:
+        P = T.reshape(-1, a * width) @ np.kron(U, np.eye(width, dtype=U.dtype))
     else:
         P = np.matmul(U.T, T.reshape(-1, a, width))
     return P.reshape(*before, U.shape[1], *after)
@@ -64,25 +64,36 @@ def expand(cores: np.ndarray, factors: Factors) -> np.ndarray:
 
 
 def unfold(T: np.ndarray, mode: int) -> np.ndarray:
-    """Return the fibres of one mode of every sample as rows: ``(n, rest, a_mode)``."""
-    return np.moveaxis(T, mode + 1, -1).reshape(len(T), -1, T.shape[mode + 1])
+    """Return the fibres of one mode of every sample as rows: ``(n, rest, a_mode)``.
+
+    In memory the mode comes last, or else first: both serve the products, and moving it first
+    copies long runs of numbers, where moving it last would copy them one by one.
+    """
+    n, a = len(T), T.shape[mode + 1]
+    if mode == T.ndim - 2:
+        return T.reshape(n, -1, a)
+    return np.moveaxis(T, mode + 1, 0).reshape(a, n, -1).transpose(1, 2, 0)
 
 
 def fibres(x: np.ndarray, factors: Factors, mode: int) -> np.ndarray:
     """Return the fibres of one mode of the samples projected by all the other factors."""
-    last = len(factors) - 1
-    U = factors[last]
-    if mode != last - 1 or U is None:
+    shape = x.shape[mode + 2 :]
+    tail = [np.eye(a) if U is None else U for a, U in zip(shape, factors[mode + 1 :], strict=True)]
+    small = math.prod(shape[1:]) < THIN and math.prod(shape) <= LARGEST_KRON
+    if not tail or (len(tail) > 1 and not small) or factors[mode + 1] is None:
         return unfold(project(x, factors, (mode,)), mode)
-    # Projecting the last mode can hand over the one before it as rows, at no cost.
-    T = project(x, factors, (mode, last)).reshape(-1, *x.shape[-2:])
-    return np.matmul(U.T, T.transpose(0, 2, 1)).reshape(len(x), -1, x.shape[-2])
+    # Projecting what follows the mode can put the mode first in memory, at no cost.
+    K = reduce(np.kron, tail).astype(x.dtype, copy=False)
+    T = project(x, factors[:mode]).reshape(-1, x.shape[mode + 1], len(K))
+    B = np.empty((T.shape[1], len(T), K.shape[1]), x.dtype)
+    np.matmul(T, K, out=B.transpose(1, 0, 2))
+    return B.reshape(len(B), len(x), -1).transpose(1, 2, 0)
 
 
 def scatter(A: np.ndarray, sketch: np.ndarray | None = None) -> np.ndarray:
     """Return ``A'A`` of the rows of all samples, or that times ``sketch``."""
     A = A.reshape(-1, A.shape[-1])
-    return A.T @ A if sketch is None else A.T @ (A @ sketch)
+    return A.T @ A if sketch is None else A.T @ (A @ sketch.astype(A.dtype, copy=False))
 
 
 def recenter(
@@ -104,7 +115,7 @@ def recenter(
 def row_squares(T: np.ndarray) -> np.ndarray:
     """Return the squared norm of every sample."""
     rows = T.reshape(len(T), -1)
-    return np.einsum("ij,ij->i", rows, rows).astype(np.float64)
+    return np.vecdot(rows, rows).astype(np.float64)
 
 
 @dataclass
@@ -271,7 +282,8 @@ class ResidualPass:
         for lo, hi, x in blocks:
             squares = checked_squares(x, lo) if norms is None else norms[lo:hi]
             part.norms.append(squares)
-            cores = project(x, self.at.U) - self.mean_core
+            cores = project(x, self.at.U)
+            cores = cores - self.mean_core if self.at.mean_square else cores
             part.squares.append(self.at.residuals(x, cores, squares))
         return part
 
@@ -280,13 +292,15 @@ class ResidualPass:
 class SweepPass:
     """One pass of a sweep: residuals and weights if a loss is given, then one mode's scatter.
 
-    Without a loss the weights of the samples are taken as they are.
+    Without a loss the weights of the samples are taken as they are. ``centred`` says whether
+    their weighted sum is wanted.
     """
 
     at: Projection
     mode: int
     loss: Loss | None = None
     unit: float = 1.0
+    centred: bool = True
     sketch: np.ndarray | None = None
 
     @cached_property
@@ -306,12 +320,14 @@ class SweepPass:
         part.sums.shift = -math.inf if weights is None else 0.0
         for lo, hi, x in blocks:
             A = fibres(x, self.at.U, self.mode)
+            first: Any = 0.0
             if weights is not None:
-                w, first = weights[lo:hi], 0.0
+                w = weights[lo:hi]
             else:
-                assert norms is not None and self.loss is not None  # noqa: S101
-                cores = A.reshape(-1, A.shape[-1]) @ self.at.U[self.mode]
-                cores = cores.reshape(len(x), -1) - self.mean_core
+                assert norms is not None  # noqa: S101
+                assert self.loss is not None  # noqa: S101
+                cores = (A @ self.at.U[self.mode]).reshape(len(x), -1)
+                cores -= self.mean_core
                 s = self.at.residuals(x, cores, norms[lo:hi])
                 log_w = self.loss.log_weight(s * self.unit**2)
                 if log_prior is not None:
@@ -322,7 +338,8 @@ class SweepPass:
                     continue
                 part.sums.rescale(top)
                 w = np.exp(log_w - part.sums.shift)
-                first = weighted_sum(w, x)
-            A = np.multiply(A, by_sample(np.sqrt(w), A), out=None if np.may_share_memory(A, x) else A)
+                first = weighted_sum(w, x) if self.centred else first
+            own = None if np.may_share_memory(A, x) else A
+            A = np.multiply(A, by_sample(np.sqrt(w), A), out=own)
             part.sums.add(float(w.sum()), first, {self.mode: scatter(A, self.sketch)})
         return part

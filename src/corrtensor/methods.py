@@ -11,8 +11,9 @@ from types import MappingProxyType
 from typing import Any
 
 from corrtensor.baselines import L1TwoDPCA, TwoDNPP
+from corrtensor.corr_tensor import CorrTensor
 from corrtensor.losses import Power
-from corrtensor.subspace import CorrTensor, MultilinearSubspace
+from corrtensor.subspace import MultilinearSubspace
 
 __all__ = ["METHODS", "Method", "make"]
 
@@ -58,7 +59,9 @@ METHODS: Mapping[str, Method] = MappingProxyType(
             "both sides, coupled, no mean (Ye 2005)", settings={"order": 2, "center": None}
         ),
         "MPCA": Method("all modes, coupled: Tucker of centred samples (Lu et al. 2008)"),
-        "R1-2DSVD": Method("norm of the residual (Huang and Ding 2008)", settings={"order": 2, **R1}),
+        "R1-2DSVD": Method(
+            "norm of the residual (Huang and Ding 2008)", settings={"order": 2, **R1}
+        ),
         "R1-Tensor": Method("the same for any order (Huang and Ding 2008)", settings=R1),
         "N-2DNPP": Method(
             "neighbours kept, nuclear norm (Zhang et al. 2017)",
@@ -120,4 +123,6 @@ def _one_sided(name: str, ranks: Any) -> tuple[None, Any]:
         return (None, ranks)
     if len(ranks) == 2 and ranks[0] is None:
         return (None, ranks[1])
-    raise ValueError(f"{name} projects columns only: ranks={ranks!r} must be one value or (None, k)")
+    raise ValueError(
+        f"{name} projects columns only: ranks={ranks!r} must be one value or (None, k)"
+    )

@@ -69,7 +69,7 @@ class Trials:
         ]
         return min(len(self.rows), max(LEAST_SAMPLES, *needed))
 
-    def fit(self, chosen: np.ndarray) -> tuple[State, np.ndarray]:
+    def fit(self, chosen: np.ndarray) -> tuple[Solution, np.ndarray]:
         """Return a least squares fit of some samples, and the residuals of all."""
         source = Source(self.rows[chosen], n_jobs=self.n_jobs)
         start = spectral(source, self.ranks, centered=self.options.center is not None)
@@ -80,9 +80,7 @@ class Trials:
         part = everyone.reduce(ResidualPass(everyone.at(zero, fitted.factors)))
         return fitted, np.concatenate(part.squares) * everyone.unit**2
 
-    def concentrate(
-        self, chosen: np.ndarray, steps: int
-    ) -> tuple[float, np.ndarray, Solution]:
+    def concentrate(self, chosen: np.ndarray, steps: int) -> tuple[float, np.ndarray, Solution]:
         """Fit, keep the better half, fit again; return its cost, the half and the fit."""
         for _ in range(steps):
             fitted, s = self.fit(chosen)
@@ -100,8 +98,8 @@ def minority(
     options: Options,
     sample_weight: np.ndarray | None,
     rng: np.random.RandomState,
-) -> Solution:
-    """Fit the majority, then let it grow."""
+) -> tuple[Solution, np.ndarray]:
+    """Fit the majority, then let it grow; nothing it takes in is doubted."""
     ranks = tuple(None if U is None else U.shape[1] for U in start.factors)
     rows = source.take(np.arange(source.n_samples))
     once = times(1.0 / multiplicity(rows), sample_weight)
@@ -118,4 +116,4 @@ def minority(
     s = np.concatenate(part.squares)
     counted = better_half(s, once) * once
     state = State(mean, fitted.factors, np.concatenate(part.norms), s, counted)
-    return grow(source, state, loss, options, once)
+    return grow(source, state, loss, options, once), np.zeros(len(rows), dtype=bool)

@@ -20,8 +20,11 @@ __all__ = ["Sliceable", "TensorTransformer", "as_float"]
 class Sliceable(Protocol):
     """An array that may live on disk: zarr, h5py, memmap, or anything like them."""
 
-    shape: tuple[int, ...]
-    dtype: np.dtype
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    @property
+    def dtype(self) -> np.dtype: ...
 
     def __getitem__(self, key: Any) -> Any: ...
 

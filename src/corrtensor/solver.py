@@ -7,15 +7,20 @@ the source's unit; :class:`Solution` is in the data's own.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy.linalg import eigh
 
 from corrtensor.kernels import Part, ResidualPass, SweepPass, recenter
 from corrtensor.losses import Loss
+from corrtensor.sketch import basis, nystrom
 from corrtensor.sources import Source, single_blas
+
+
+# A residual below this share of the median is an exact fit.
+EXACT = 1e-3
 
 
 @dataclass(frozen=True)
@@ -23,7 +28,8 @@ class State:
     """Where a sweep starts: a mean and one orthonormal factor per mode (``None``: left whole).
 
     What is already known of the samples comes along: their squared norms, their squared
-    residuals here, and how much each should count when the scale is set.
+    residuals here, and how much each should count when the scale is set. ``spares`` are further
+    directions of large modes (:mod:`corrtensor.sketch`).
     """
 
     mean: np.ndarray
@@ -31,6 +37,11 @@ class State:
     norms: np.ndarray | None = None
     squares: np.ndarray | None = None
     counted: np.ndarray | None = None
+    spares: Mapping[int, np.ndarray] = field(default_factory=dict)
+
+    def basis(self, mode: int) -> np.ndarray | None:
+        """Return the directions through which the scatter of a large mode is seen."""
+        return basis(self.factors[mode], self.spares.get(mode))
 
 
 @dataclass(frozen=True)
@@ -95,18 +106,23 @@ def weighted_quantiles(s: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
 def next_state(source: Source, state: State, part: Part, center: str | None) -> State:
     """Finish a sweep whose first pass is done: the mean, then every mode in turn."""
     modes = [n for n, U in enumerate(state.factors) if U is not None]
-    factors = list(state.factors)
+    factors, spares = list(state.factors), {}
     weights = np.exp(np.concatenate(part.log_weights) - part.sums.shift)
     total, first = part.sums.weight, np.asarray(part.sums.first)
     mean = first / total if center == "weighted" else state.mean
     for n in modes:
+        Q, k = state.basis(n), factors[n].shape[1]  # type: ignore[union-attr]
         if n != modes[0]:
-            part = source.reduce(SweepPass(source.at(mean, factors), n), weights=weights)
+            part = source.reduce(SweepPass(source.at(mean, factors), n, sketch=Q), weights=weights)
         S = part.sums.second[n]
         if center is not None:
-            S = recenter(S, total, first, mean, factors, n)
-        factors[n] = leading(S, factors[n].shape[1])  # type: ignore[union-attr]
-    return State(mean, tuple(factors))
+            S = recenter(S, total, first, mean, factors, n, Q)
+        if Q is None:
+            factors[n] = leading(S, k)
+        else:
+            V = nystrom(S, Q)[1]
+            factors[n], spares[n] = fix_signs(V[:, :k]), V[:, k:]
+    return State(mean, tuple(factors), spares=spares)
 
 
 def solve(
@@ -141,11 +157,16 @@ def solve(
     # Residuals at the level of rounding tell nothing of the scale.
     noise = np.square(64 * np.finfo(source.dtype).eps) * float(np.median(norms))
     counted = sample_weight if state.counted is None else state.counted
+    # Nor do a few exact fits beside honest residuals.
+    telling = (s > EXACT * float(np.median(s))) * (1.0 if counted is None else counted)
+    counted = telling if telling.any() and not telling.all() else counted
     loss = loss.calibrate(np.maximum(weighted_quantiles(s, counted), noise) * unit**2)
     objective = [cost(s)]
     converged, moved = not (options.coupled and any(thin)), math.inf
     while not converged:
-        sweep = SweepPass(source.at(state.mean, state.factors), thin.index(True), loss, unit)
+        at, centred = source.at(state.mean, state.factors), options.center is not None
+        mode = thin.index(True)
+        sweep = SweepPass(at, mode, loss, unit, centred, state.basis(mode))
         part = source.reduce(sweep, norms=norms, log_prior=log_prior)
         s = np.concatenate(part.squares)
         if moved < math.inf:

@@ -7,12 +7,15 @@ alone, so the number of threads never changes a bit of the result.
 
 from __future__ import annotations
 
+import logging
 import math
+import mmap
 import os
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -23,13 +26,20 @@ from corrtensor.kernels import Factors, Part, Projection
 from corrtensor.samples import Sliceable, as_float, check_finite
 
 # A block of samples and its projections should stay in the cache of one core.
-BLOCK_BYTES = 1 << 21
+BLOCK_BYTES = 1 << 22
 # Fewer rows than this make thin matrix products, however long the rows are.
 MIN_FIBRES = 256
+# Of modes beyond this many entries no square matrix is made: see corrtensor.sketch.
+LARGE = 2048
 MAX_CHUNKS = 64
-PILOTS = 64
+PILOTS, PILOT_BYTES = 64, 1 << 25
+# A stored chunk (zarr, HDF5) up to this size is read once, however many blocks it holds.
+SPAN_BYTES = 1 << 25
 # Without a shift of origin, this much of the mean's energy beside the variation's is safe.
 SAFE_MEAN = {np.dtype(np.float64): 1e3, np.dtype(np.float32): 30.0}
+
+
+progress = logging.getLogger("corrtensor.progress")
 
 
 class _SingleBlas:
@@ -48,7 +58,9 @@ class _SingleBlas:
                 self._controller = ThreadpoolController()
             if self._limit is not None:
                 return self._outside
-            counts = [lib["num_threads"] for lib in self._controller.info() if lib["user_api"] == "blas"]
+            counts = [
+                lib["num_threads"] for lib in self._controller.info() if lib["user_api"] == "blas"
+            ]
         return min(counts, default=os.cpu_count() or 1)
 
     @contextmanager
@@ -81,6 +93,52 @@ def count_threads(n_jobs: int | None) -> int:
     return int(effective_n_jobs(n_jobs))
 
 
+class MappedFile:
+    """A memory-mapped array that is read from its file instead.
+
+    Pages touched through a mapping count as resident memory, and touching one beyond the end
+    of a file that was cut short kills the process. A read does neither.
+    """
+
+    def __init__(self, X: np.ndarray, mapped: np.memmap) -> None:
+        self.shape, self.dtype, self.name = X.shape, X.dtype, str(mapped.filename)
+        start = np.frombuffer(mapped._mmap, np.uint8).__array_interface__["data"][0]  # type: ignore[attr-defined]
+        before = mapped.offset - mapped.offset % mmap.ALLOCATIONGRANULARITY
+        self.offset = before + X.__array_interface__["data"][0] - start
+
+    def __getitem__(self, rows: slice) -> np.ndarray:
+        x = np.empty((rows.stop - rows.start, *self.shape[1:]), self.dtype)
+        each = x.nbytes // len(x)
+        with open(self.name, "rb", buffering=0) as file:
+            file.seek(self.offset + rows.start * each)
+            view, done = x.reshape(-1).view(np.uint8), 0
+            while done < x.nbytes:
+                got = file.readinto(view[done:])  # type: ignore[arg-type]
+                if not got:
+                    raise OSError(f"the file ends after {file.tell()} bytes")
+                done += got
+        return x
+
+
+def unmapped(X: Any) -> Any:
+    """Return a mapped array as one that is read from its file; anything else as it is."""
+    base = X
+    while isinstance(base, np.ndarray) and not isinstance(base, np.memmap):
+        base = base.base
+    # A private mapping may differ from the file.
+    if not isinstance(base, np.memmap) or base.filename is None or base.mode == "c":
+        return X
+    return MappedFile(X, base) if X.flags.c_contiguous and X.size else X
+
+
+def name_of(X: Any) -> str:
+    """Return the name of the file that an array lives in, as far as it tells."""
+    file = getattr(getattr(X, "file", None), "filename", None)
+    parts = [file, getattr(X, "name", None) or getattr(X, "filename", None)]
+    store = getattr(X, "store", None)
+    return ":".join(str(p) for p in parts if p) or (f"X in {store}" if store else "X")
+
+
 class Source:
     """Samples as blocks of floating-point numbers, counted from a fixed origin.
 
@@ -105,14 +163,15 @@ class Source:
         n_jobs: int | None = None,
         block_size: int | None = None,
     ) -> None:
-        self.X = X
+        self.X = X = unmapped(X)
         self.n_samples = int(X.shape[0])
         self.sample_shape = tuple(int(a) for a in X.shape[1:])
         self.dtype = as_float(np.dtype(X.dtype))
         self.n_threads = count_threads(n_jobs)
         self.block_size = block_size or self._choose_block_size()
+        self.span = self._choose_span()
         self.unit = 1.0
-        pilots = self.take(np.unique(np.linspace(0, self.n_samples - 1, PILOTS).astype(int)))
+        pilots = self.take(self._choose_pilots())
         largest = float(np.max(np.abs(pilots), initial=0.0))
         if largest and not 1e-60 < largest < 1e60:
             self.unit = 2.0 ** math.floor(math.log2(largest))
@@ -120,13 +179,24 @@ class Source:
         self._shifted = bool(self.origin.any())
 
     def _choose_block_size(self) -> int:
-        cells = math.prod(self.sample_shape)
+        cells, longest = math.prod(self.sample_shape), max(self.sample_shape)
         rows = BLOCK_BYTES // (cells * self.dtype.itemsize)
-        size = max(1, rows, MIN_FIBRES * max(self.sample_shape) // cells)
-        stored = getattr(self.X, "chunks", None)
-        if stored and size > stored[0]:
-            size -= size % stored[0]
-        return min(size, self.n_samples)
+        fibres = MIN_FIBRES if longest <= LARGE else MIN_FIBRES // 4
+        size = max(1, rows, fibres * longest // cells)
+        return max(1, min(size, self.n_samples))
+
+    def _choose_span(self) -> int:
+        """Return how many samples to read at once: whole stored chunks, if they are not huge."""
+        stored = int(np.max((getattr(self.X, "chunks", None) or (1,))[0]))
+        if stored <= self.block_size:
+            return self.block_size - self.block_size % stored
+        each = math.prod(self.sample_shape) * np.dtype(self.X.dtype).itemsize
+        return stored if stored * each <= SPAN_BYTES else self.block_size
+
+    def _choose_pilots(self) -> np.ndarray:
+        affordable = PILOT_BYTES // (8 * math.prod(self.sample_shape))
+        count = min(self.n_samples, PILOTS, max(4, affordable))
+        return np.unique(np.linspace(0, max(0, self.n_samples - 1), count).astype(int))
 
     def _choose_origin(self, pilots: np.ndarray) -> np.ndarray:
         with np.errstate(over="ignore", invalid="ignore"):
@@ -144,27 +214,33 @@ class Source:
     def take(self, indices: np.ndarray) -> np.ndarray:
         """Return chosen samples as they are, in double precision."""
         if isinstance(self.X, np.ndarray):
-            rows = self.X[indices]
+            rows = self.X[indices].astype(np.float64)
         else:
-            rows = np.stack([self._read(int(i), int(i) + 1)[0] for i in indices])
-        rows = rows.astype(np.float64)
+            rows = np.empty((len(indices), *self.sample_shape))
+            # Samples of one stored chunk are read together, others one by one.
+            reach = self.span if getattr(self.X, "chunks", None) else 1
+            for first in np.unique(indices // reach) * reach:
+                here = indices // reach == first // reach
+                read = self._read(int(first), min(int(first) + reach, self.n_samples))
+                rows[here] = read[indices[here] - first]
         check_finite(rows)
         return rows
 
     def _read(self, lo: int, hi: int) -> np.ndarray:
         try:
-            return np.asarray(self.X[lo:hi])
+            x = np.asarray(self.X[lo:hi])
         except Exception as error:
-            name = getattr(self.X, "name", None) or getattr(self.X, "filename", None) or "X"
-            raise OSError(f"samples {lo} to {hi - 1} of {name} could not be read: {error}") from error
-
-    def _block(self, lo: int, hi: int) -> np.ndarray:
-        x = self._read(lo, hi)
+            raise OSError(
+                f"samples {lo} to {hi - 1} of {name_of(self.X)} could not be read: {error}"
+            ) from error
         if x.shape != (hi - lo, *self.sample_shape):
             raise OSError(
-                f"samples {lo} to {hi - 1} came with shape {x.shape}, "
+                f"samples {lo} to {hi - 1} of {name_of(self.X)} came with shape {x.shape}, "
                 f"not {(hi - lo, *self.sample_shape)}"
             )
+        return x
+
+    def _counted_from_origin(self, x: np.ndarray) -> np.ndarray:
         if self._shifted:
             # Integers are subtracted in double precision, or they would wrap around.
             x = np.subtract(x, self.origin.astype(self.dtype), dtype=self.dtype)
@@ -172,28 +248,49 @@ class Source:
             x = np.ascontiguousarray(x, dtype=self.dtype)
         return x if self.unit == 1.0 else x / self.dtype.type(self.unit)
 
+    def _reads(self, lo: int, hi: int) -> Iterator[tuple[int, np.ndarray]]:
+        """Yield ``(start, rows)``; from disk, the next rows are read while these are used."""
+        starts = range(lo, hi, self.span)
+        if isinstance(self.X, np.ndarray):
+            yield from ((start, self._read(start, min(start + self.span, hi))) for start in starts)
+            return
+        with ThreadPoolExecutor(1) as reader:
+            ahead = None
+            for start in starts:
+                now = ahead or reader.submit(self._read, start, min(start + self.span, hi))
+                rows, after = now.result(), start + self.span
+                ahead = (
+                    reader.submit(self._read, after, min(after + self.span, hi))
+                    if after < hi
+                    else None
+                )
+                yield start, rows
+
     def blocks(self, lo: int, hi: int) -> Iterator[tuple[int, int, np.ndarray]]:
         """Yield ``(start, stop, block)`` from sample ``lo`` to ``hi``."""
-        for start in range(lo, hi, self.block_size):
-            stop = min(start + self.block_size, hi)
-            yield start, stop, self._block(start, stop)
+        for first, rows in self._reads(lo, hi):
+            for start in range(0, len(rows), self.block_size):
+                x = self._counted_from_origin(rows[start : start + self.block_size])
+                yield first + start, first + start + len(x), x
 
     def chunks(self) -> list[tuple[int, int]]:
-        """Cut the samples: whole blocks, enough of them to outweigh the sums they add up to."""
+        """Cut the samples: whole reads, enough of them to outweigh the sums they add up to."""
         cells = math.prod(self.sample_shape)
-        sums = cells + max(min(a, 2048) for a in self.sample_shape) ** 2
-        n_blocks = -(-self.n_samples // self.block_size)
+        sums = cells + max(min(a, LARGE) for a in self.sample_shape) ** 2
+        n_reads = -(-self.n_samples // self.span)
         wanted = self.n_samples * cells // (4 * sums)
-        n_chunks = max(1, min(MAX_CHUNKS, n_blocks, wanted))
-        edges = np.linspace(0, n_blocks, n_chunks + 1).astype(int) * self.block_size
+        n_chunks = max(1, min(MAX_CHUNKS, n_reads, wanted))
+        edges = np.linspace(0, n_reads, n_chunks + 1).astype(int) * self.span
         edges = np.minimum(edges, self.n_samples).tolist()
-        return list(zip(edges[:-1], edges[1:], strict=True))
+        return list(pairwise(edges))
 
     def map(self, task: Callable[..., Any], **per_sample: np.ndarray | None) -> Iterator[Any]:
         """Run a task on every chunk; yield the results in order."""
 
         def run(chunk: tuple[int, int]) -> Any:
-            return task(self.blocks(*chunk), **per_sample)
+            done = task(self.blocks(*chunk), **per_sample)
+            progress.debug("samples %d to %d of %d", chunk[0], chunk[1] - 1, self.n_samples)
+            return done
 
         chunks = self.chunks()
         with single_blas():
@@ -212,3 +309,50 @@ class Source:
             total.squares += part.squares
             total.log_weights += part.log_weights
         return total
+
+    def fill(self, out: Any, task: Callable[[np.ndarray], np.ndarray]) -> None:
+        """Write what a task makes of every block into ``out``, an array in memory or on disk.
+
+        Should anything fail on the way, all of ``out`` is filled with NaN: half of a result
+        must not look like a whole one.
+        """
+        # Blocks of two threads may share a stored chunk, which is written as a whole.
+        lock: Any = nullcontext() if isinstance(out, np.ndarray) else threading.Lock()
+
+        def write(blocks: Iterator[tuple[int, int, np.ndarray]]) -> None:
+            for lo, hi, x in blocks:
+                check_finite(x, first=lo)
+                rows = task(x).reshape(hi - lo, *out.shape[1:])
+                with lock:
+                    try:
+                        out[lo:hi] = rows
+                    except Exception as error:
+                        raise OSError(
+                            f"samples {lo} to {hi - 1} could not be written to {name_of(out)}: "
+                            f"{error}"
+                        ) from error
+
+        try:
+            for _ in self.map(write):
+                continue
+        except BaseException as error:
+            with suppress(Exception):
+                for lo in range(0, self.n_samples, self.span):
+                    out[lo : lo + self.span] = np.nan
+            error.add_note("The output is not complete; it has been filled with NaN.")
+            raise
+
+
+def check_output(out: Any, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+    """Return an array to write into: a new one, or the given one if it fits."""
+    if out is None:
+        return np.empty(shape, dtype)
+    if tuple(getattr(out, "shape", ())) != shape:
+        raise ValueError(
+            f"out has shape {getattr(out, 'shape', None)}; what is written has shape {shape}"
+        )
+    if not np.can_cast(dtype, np.dtype(out.dtype), "same_kind"):
+        raise ValueError(f"out holds {out.dtype}; what is written is {dtype}")
+    if isinstance(out, np.ndarray) and not out.flags.writeable:
+        raise ValueError("out is read-only")
+    return out

@@ -12,22 +12,43 @@ import numpy as np
 from scipy.linalg import eigh
 
 from corrtensor.kernels import RawPass, ResidualPass, recenter
-from corrtensor.losses import Correntropy, Loss
-from corrtensor.solver import Options, Solution, State, leading, solve
-from corrtensor.sources import Source, single_blas
+from corrtensor.solver import weighted_quantiles
+from corrtensor.losses import Correntropy, Loss, lower_quantile
+from corrtensor.sketch import first_basis, leading_of_large
+from corrtensor.solver import Options, Solution, State, fix_signs, leading, solve
+from corrtensor.sources import LARGE, Source, single_blas
 
-Rank = int | float | None
+Rank = int | float | str | None
 
 TIGHT_ROUNDS, TIGHT_SWEEPS = 2, 8
 GROWING_ROUNDS, GROWING_SWEEPS = 10, 2
+MEDIAN_STEPS = 20
+# Outliers masked one another if the majority's residuals fall below this share, or if more
+# samples than this are dropped, once they are shaken off.
+MASKED_MEDIAN, MASKED_SHARE = 0.8, 0.2
+# A weight below this in the tight rounds is a doubt.
+DOUBTED = 0.05
 # Rounds end when no weight changes by more than this.
 SETTLED = 0.02
 
 
-def share_rank(eigenvalues: np.ndarray, share: float) -> int:
-    """Return how many leading eigenvalues hold a share of their sum."""
+def choose_rank(eigenvalues: np.ndarray, rule: float | str) -> int:
+    """Return how many leading eigenvalues hold a share of their sum, or stand out by themselves.
+
+    They stand out where two normal populations explain the logarithms of the eigenvalues best:
+    the profile likelihood of Zhu and Ghodsi (2006).
+    """
     falling = np.maximum(np.sort(eigenvalues)[::-1], 0)
-    return int(np.searchsorted(np.cumsum(falling), share * falling.sum() * (1 - 1e-12))) + 1
+    if not isinstance(rule, str):
+        return int(np.searchsorted(np.cumsum(falling), rule * falling.sum() * (1 - 1e-12))) + 1
+    logs = np.log(falling[falling > 1e-12 * falling[0]])
+    if len(logs) < 3:
+        return len(logs) or 1
+    spread = [
+        np.square(logs[:k] - logs[:k].mean()).sum() + np.square(logs[k:] - logs[k:].mean()).sum()
+        for k in range(1, len(logs))
+    ]
+    return int(np.argmin(spread)) + 1
 
 
 def spectral(
@@ -38,22 +59,39 @@ def spectral(
     weights: np.ndarray | None = None,
 ) -> State:
     """Start from 2DSVD: mean and leading eigenvectors of the raw scatters."""
+    shape = source.sample_shape
     modes = tuple(n for n, k in enumerate(ranks) if k is not None)
-    part = source.reduce(RawPass(modes), weights=weights)
+    large = {n for n in modes if shape[n] > LARGE}
+    # Of a large mode the first pass sees the scatter through random directions.
+    seen = {n: first_basis(ranks[n], shape[n]) for n in large}
+    part = source.reduce(RawPass(modes, seen), weights=weights)
     total, first = part.sums.weight, np.asarray(part.sums.first)
-    mean = first / total if centered else np.zeros(source.sample_shape)
-    whole = [None] * len(ranks)
-    factors: list[np.ndarray | None] = list(whole)
+    mean = first / total if centered else np.zeros(shape)
+    whole: list[np.ndarray | None] = [None] * len(ranks)
+    factors = list(whole)
+    spares = {}
+    norms = np.concatenate(part.norms)
+
+    def centred(S: np.ndarray, n: int, Q: np.ndarray | None) -> np.ndarray:
+        return recenter(S, total, first, mean, whole, n, Q) if centered else S
+
+    def apply(n: int, Q: np.ndarray) -> np.ndarray:
+        again = source.reduce(RawPass((n,), {n: Q}), weights=weights)
+        return centred(again.sums.second[n], n, Q)
+
     with single_blas():
         for n in modes:
-            S = part.sums.second[n]
-            if centered:
-                S = recenter(S, total, first, mean, whole, n)
-            k = ranks[n]
-            if isinstance(k, float):
-                k = share_rank(eigh(S, eigvals_only=True, check_finite=False), k)
+            k, S = ranks[n], centred(part.sums.second[n], n, seen.get(n))
+            if n in large:
+                energy = float(norms.sum() if weights is None else norms @ weights)
+                energy -= total * float(np.vdot(mean, mean))
+                U, spares[n] = leading_of_large(S, seen[n], k, energy, n, apply)
+                factors[n] = fix_signs(U)
+                continue
+            if isinstance(k, float | str):
+                k = choose_rank(eigh(S, eigvals_only=True, check_finite=False), k)
             factors[n] = leading(S, k)  # type: ignore[arg-type]
-    return State(mean, tuple(factors), np.concatenate(part.norms))
+    return State(mean, tuple(factors), norms, spares=spares)
 
 
 def times(weights: np.ndarray, sample_weight: np.ndarray | None) -> np.ndarray:
@@ -97,17 +135,55 @@ def unexplained(
     loss: Loss,
     options: Options,
     sample_weight: np.ndarray | None,
-) -> Solution:
-    """Ask what the joint subspace cannot explain.
+    rng: np.random.RandomState,
+) -> tuple[Solution, np.ndarray]:
+    """Ask what the joint subspace cannot explain; also mark what a stricter question doubts.
 
-    Tight rounds, a Gaussian kernel of twice the median residual, shake off outliers even when
-    they are almost half of the samples; good samples of a rarer kind go with them, and come
-    back as the fit grows.
+    One fit grows from the start itself: it keeps good samples of a rarer kind, but many
+    outliers can hold it where it is. Another first passes through tight rounds, a Gaussian
+    kernel of twice the median residual, which shake off outliers even when they are almost half
+    of the samples, and may lose the rarer kind. The second is right when it explains the
+    majority much better or differs on many samples; when they differ on a few, these are
+    explained, and the first is right.
     """
+    wide = grow(source, start, loss, options, sample_weight)
     state, tight = start, replace(options, max_iter=TIGHT_SWEEPS)
     for _ in range(TIGHT_ROUNDS):
-        solution = solve(source, state, Correntropy(2.0, 2.0, scale="median"), tight, sample_weight)
-        state = replace(solution.state, counted=times(solution.weights, sample_weight))
-    return grow(source, state, loss, options, sample_weight)
+        shaken = solve(source, state, Correntropy(2.0, 2.0, scale="median"), tight, sample_weight)
+        state = replace(shaken.state, counted=times(shaken.weights, sample_weight))
+    narrow = grow(source, state, loss, options, sample_weight)
+    count = np.ones(source.n_samples) if sample_weight is None else sample_weight
+    dropped = count @ ((wide.weights > 0.5) & (narrow.weights < 0.5)) / count.sum()
+    medians = [
+        lower_quantile(weighted_quantiles(fit.residuals, sample_weight)) for fit in (wide, narrow)
+    ]
+    masked = medians[1] < MASKED_MEDIAN * medians[0] or dropped > MASKED_SHARE
+    return (narrow if masked else wide), shaken.weights < DOUBTED
 
 
+def spherical(
+    source: Source,
+    start: State,
+    loss: Loss,
+    options: Options,
+    sample_weight: np.ndarray | None,
+    rng: np.random.RandomState,
+) -> tuple[Solution, np.ndarray]:
+    """Start from the geometric median and the samples scaled to unit distance from it."""
+    rows = source.take(np.arange(source.n_samples))
+    flat = (rows.reshape(len(rows), -1) - source.origin.ravel()) / source.unit
+    weight = np.ones(len(rows)) if sample_weight is None else sample_weight
+    center = options.center is not None
+    median = weight @ flat / weight.sum() if center else np.zeros(flat.shape[1])
+    for _ in range(MEDIAN_STEPS):
+        distance = np.sqrt(np.square(flat - median).sum(axis=1))
+        pull = weight / np.maximum(distance, 1e-9 * distance.max() + 1e-300)
+        median = pull @ flat / pull.sum() if center else median
+    directions = ((flat - median) * (pull / np.maximum(weight, 1e-300))[:, None]).reshape(
+        rows.shape
+    )
+    ranks = tuple(None if U is None else U.shape[1] for U in start.factors)
+    sphere = Source(directions, n_jobs=source.n_threads)
+    factors = spectral(sphere, ranks, centered=False, weights=sample_weight).factors
+    state = State(median.reshape(source.sample_shape), factors)
+    return grow(source, state, loss, options, sample_weight), np.zeros(len(rows), dtype=bool)

@@ -20,7 +20,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from corrtensor.subspace import CorrTensor
+from corrtensor.corr_tensor import CorrTensor
 
 
 def fit_subspace(subspace: Any, X: Any, sample_weight: ArrayLike | None = None) -> Any:

@@ -8,7 +8,8 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
-from corrtensor.subspace import CorrTensor
+from corrtensor.corr_tensor import CorrTensor
+from corrtensor.subspace import MultilinearSubspace
 from corrtensor.tasks.features import (
     read_samples,
     sample_weights,
@@ -127,7 +128,7 @@ class SubspaceClassifier(ScoringClassifier):
     def _fit_class(self, X: np.ndarray, c: int) -> Any:
         subspace = CorrTensor(DEFAULT_SHARE) if self.subspace is None else clone(self.subspace)
         try:
-            return subspace.fit(X)
+            return fit_in_span(subspace, X) if spanned(subspace, X) else subspace.fit(X)
         except ValueError as error:
             raise ValueError(
                 f"no subspace for class {self.classes_[c]!r} with its {len(X)} samples: {error}"
@@ -143,3 +144,36 @@ class SubspaceClassifier(ScoringClassifier):
 
     def _scores(self, X: Any) -> np.ndarray:
         return -self._distances(self._read(X)) / self.scales_
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # scikit-learn asks for 83 % on round blobs in the plane, where every line through one
+        # class runs on through others.
+        tags.classifier_tags.poor_score = True
+        return tags
+
+
+def spanned(subspace: Any, X: np.ndarray) -> bool:
+    """Tell whether a subspace may be fitted to vectors in coordinates of their own span."""
+    return (
+        isinstance(subspace, MultilinearSubspace)
+        and subspace.sample_shape is None
+        and X.ndim == 2
+        and len(X) < X.shape[1]
+        and not (isinstance(subspace.ranks, int) and subspace.ranks > len(X))
+    )
+
+
+def fit_in_span(subspace: MultilinearSubspace, X: np.ndarray) -> MultilinearSubspace:
+    """Fit a subspace to fewer vectors than they have entries, at the cost of their number.
+
+    Mean and factors lie in the span of the samples, and a rotation of the samples rotates them:
+    what is found in an orthonormal basis Q of the span is the answer, once turned back.
+    """
+    Q = np.linalg.qr(X.T.astype(np.float64))[0]
+    subspace.fit(X @ Q)
+    subspace.mean_ = Q @ subspace.mean_
+    subspace.factors_ = tuple(None if U is None else Q @ U for U in subspace.factors_)
+    subspace.sample_shape_ = X.shape[1:]
+    subspace.n_features_in_ = X.shape[1]
+    return subspace

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from numbers import Real
 from typing import Any, Self
 
@@ -9,7 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from corrtensor.subspace import CorrTensor
+from corrtensor.corr_tensor import CorrTensor
 from corrtensor.tasks.features import (
     differences,
     fit_subspace,
@@ -21,9 +22,11 @@ from corrtensor.tasks.features import (
 
 __all__ = ["TensorOutlierDetector"]
 
-# A distance is too large this many robust standard deviations above the median (the customary
-# cut of the modified z-score, Iglewicz and Hoaglin 1993): 1 normal distance in 4300.
-CUT = 3.5
+# Clean samples flagged at least: the rate of false alarms that "auto" states.
+FALSE_ALARMS = 0.01
+# Robust standard deviations above the median at which samples are first set aside, and at which
+# an outlier begins.
+FIRST_CUT, CUT = 2.5, 3.75
 # A normal distribution's standard deviation over its median and its mean absolute deviation.
 SIGMA_PER_MEDIAN, SIGMA_PER_MEAN = 1.4826, 1.2533
 MAX_ROUNDS = 50
@@ -56,16 +59,15 @@ class TensorOutlierDetector(OutlierMixin, BaseEstimator):
 
     Notes
     -----
-    With ``"auto"``, a sample is an outlier when its distance from the subspace exceeds the median
-    by 3.5 robust standard deviations. The first cut weights the samples as the fit did; then
-    median and deviation are taken from those below the cut, until no sample changes sides. The
-    deviation is 1.4826 times the median absolute deviation, or that of the upper half if it is
-    larger, since distances are skewed.
+    With ``"auto"``, a sample is an outlier when the cube root of its squared distance exceeds the
+    median by 3.75 robust standard deviations, or is among the largest hundredth of all. (The cube
+    root of a sum of squares is nearly normal, however few or many there are: Wilson and Hilferty
+    1931.) Samples above 2.5 deviations, weighted as the fit did, are set aside first; then median
+    and deviation are taken from those below the cut until no sample changes sides. The deviation
+    is 1.4826 times the median absolute deviation, or that of the upper half if it is larger.
 
-    Of clean samples with normally distributed distances 0.02 % are flagged. On clean real data,
-    at ranks from a tenth to seven tenths of the sides, it was 0 to 4.8 % of the samples of the
-    fit (Yale; at most 3 % elsewhere). New samples lie a little farther out than those of the
-    fit: with 82 faces to learn from, up to 12 % of the next 83 were flagged.
+    Hence 1 % of clean samples are flagged when they are about as far out as normal noise, none of
+    fewer than a hundred. RATES
 
     A subspace of full ranks explains everything: all distances are zero but for rounding.
 
@@ -108,12 +110,11 @@ class TensorOutlierDetector(OutlierMixin, BaseEstimator):
             raise ValueError(f"contamination={share!r}: a share lies in (0, 0.5]")
         self.subspace_ = self._fit_subspace(X)
         name_features(self, self.subspace_)
-        distances = np.sqrt(squared_residuals(self.subspace_, X))
+        s = squared_residuals(self.subspace_, X)
         if auto:
-            weights = sample_weights(self.subspace_, X)
-            self.offset_ = -upper_cut(distances, weights)
+            self.offset_ = -math.sqrt(upper_cut(s, sample_weights(self.subspace_, X)))
         else:
-            self.offset_ = float(np.percentile(-distances, 100 * share))
+            self.offset_ = float(np.percentile(-np.sqrt(s), 100 * share))
         return self
 
     def _fit_subspace(self, X: Any) -> Any:
@@ -187,32 +188,35 @@ class TensorOutlierDetector(OutlierMixin, BaseEstimator):
         return np.square(differences(self.subspace_, X))
 
 
-def upper_cut(distances: np.ndarray, weights: np.ndarray | None = None) -> float:
-    """Return where clean distances end.
+def upper_cut(s: np.ndarray, weights: np.ndarray | None = None) -> float:
+    """Return where clean squared residuals end.
 
     See the notes of :class:`TensorOutlierDetector`.
     """
-    weights = np.ones(len(distances)) if weights is None else weights
-    cut = _cut_above(distances, weights, skewed=False)
-    kept = np.zeros(len(distances), bool)
+    roots = np.cbrt(s)
+    weights = np.ones(len(s)) if weights is None else weights
+    cut = cut_above(roots, weights, FIRST_CUT, skewed=False)
+    kept = np.zeros(len(s), dtype=bool)
     for _ in range(MAX_ROUNDS):
-        below = distances <= cut
+        below = roots <= cut
         if np.array_equal(below, kept):
             break
         kept = below
-        cut = _cut_above(distances[kept], np.ones(kept.sum()), skewed=True)
-    return cut
+        cut = cut_above(roots[kept], np.ones(kept.sum()), CUT, skewed=True)
+    place = len(s) - 1 - int(FALSE_ALARMS * len(s))
+    return float(min(cut**3, np.partition(s, place)[place]))
 
 
-def _cut_above(d: np.ndarray, weights: np.ndarray, *, skewed: bool) -> float:
-    median = weighted_median(d, weights)
-    off = np.abs(d - median)
+def cut_above(roots: np.ndarray, weights: np.ndarray, sigmas: float, *, skewed: bool) -> float:
+    """Return the median plus so many robust standard deviations."""
+    median = weighted_median(roots, weights)
+    off = np.abs(roots - median)
     sigma = SIGMA_PER_MEDIAN * weighted_median(off, weights)
     if skewed:
-        # Before a first cut was made, the upper half may be full of outliers.
-        upper = d >= median
+        # Before anything was set aside, the upper half may be full of outliers.
+        upper = roots >= median
         sigma = max(sigma, SIGMA_PER_MEDIAN * weighted_median(off[upper], weights[upper]))
     if sigma == 0:
-        # Half of the samples are at the same distance, such as copies of one sample.
+        # Half of the samples are equally far out, such as copies of one sample.
         sigma = SIGMA_PER_MEAN * float(np.average(off, weights=weights))
-    return median + CUT * sigma
+    return median + sigmas * sigma

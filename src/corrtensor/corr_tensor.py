@@ -1,0 +1,247 @@
+"""Corr-Tensor, the robust estimator."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from corrtensor.losses import Correntropy, Loss
+from corrtensor.questions import REACH, STARTS, ask, score_distances, without_leverage
+from corrtensor.solver import Options, Solution, State, solve
+from corrtensor.sources import Source
+from corrtensor.starts import times
+from corrtensor.subspace import MultilinearSubspace
+
+__all__ = ["CorrTensor", "RejectionWarning"]
+
+# Below this many effective samples, or this share of them, the fit rests on too few.
+FEWEST_SAMPLES, FEWEST_SHARE = 2.0, 0.05
+# A warning is given when this share of the samples is contested.
+CONTESTED_SHARE = 0.1
+
+
+class RejectionWarning(UserWarning):
+    """The samples that count are too few, or depend on the question asked."""
+
+
+class CorrTensor(MultilinearSubspace):
+    """Corr-Tensor: a multilinear subspace that ignores spoiled samples.
+
+    Minimises the generalised correntropy loss of the residuals. A sample that the subspace
+    does not explain gets a weight near zero and moves neither the mean nor the factors.
+
+    Parameters
+    ----------
+    ranks : int, float, "auto", None or tuple of these, default=0.95
+        Columns of each factor: one entry per mode, or one for all. An int; a float in (0, 1)
+        to keep that share of the (weighted) energy of the mode; ``"auto"`` for the elbow of
+        its spectrum; ``None`` to leave it whole.
+    alpha : float, default=4.0
+        Power of the residual in the kernel. 2 is the Gaussian; larger cuts sharper.
+    beta : float, default=2.0
+        Bandwidth in units of ``scale``. Larger forgives more.
+    p : float, default=2.0
+        Order of the loss in the kernel space.
+    scale : {"auto", "median"}, float or None, default="auto"
+        Unit of ``beta``. ``"auto"``: judged by the quartiles of the residuals of the samples
+        that count, so that ``beta=2`` keeps what belongs to their distribution. ``"median"``:
+        the root of the median squared residual at the start. A number, or ``None`` for the
+        data's own units as in the paper.
+    reject : {"unexplained", "minority"}, default="unexplained"
+        Which samples are bad: those that the joint subspace cannot explain (the paper), or
+        those that do not look like the majority.
+    init : {"auto", "2dsvd", "tight", "spherical", "subsets"} or (mean, factors), default="auto"
+        Where the sweeps begin. ``"2dsvd"`` is the paper's start. ``"tight"`` lets go of all that
+        is far and takes back what the fit explains; ``"spherical"`` begins at the geometric
+        median with samples scaled to unit distance; ``"subsets"`` with the best of many fits of
+        a few samples. ``"auto"`` is ``"subsets"`` for ``reject="minority"``, else ``"tight"``
+        if ``scale="auto"``, else ``"2dsvd"``.
+    leverage : bool, default=False
+        Also let go of samples that the subspace explains but that lie far out inside it.
+    center : {"weighted", "plain", None}, default="weighted"
+        The mean: weighted and updated in every sweep, the plain mean, or none.
+    order : int, default=None
+        Required number of modes of a sample, or ``None`` for any.
+    sample_shape : tuple of int, default=None
+        Shape of one sample when X is given flattened; one entry may be -1.
+    max_iter : int, default=100
+        Most sweeps.
+    tol : float, default=1e-6
+        Sweeps end when the objective falls by no more than this share of itself and no
+        projector turns by more than the square root of it (root mean square sine).
+    random_state : int, RandomState instance or None, default=0
+        Draws of the starts on subsamples.
+    n_jobs : int, default=None
+        Threads; ``None`` for as many as BLAS may use. It never changes the result.
+    block_size : int, default=None
+        Samples worked on at a time; ``None`` for as many as a core's cache holds.
+
+    Attributes
+    ----------
+    mean_ : ndarray of the samples' shape
+        Weighted mean.
+    factors_ : tuple of ndarray or None
+        One orthonormal matrix per mode, ``None`` where the mode was left whole.
+    weights_ : ndarray of shape (n_samples,)
+        Weight of each sample, the largest 1.
+    residuals_ : ndarray of shape (n_samples,)
+        Squared distance of each sample from the subspace.
+    objective_ : ndarray of shape (n_iter_,)
+        Value of the objective after each sweep.
+    n_iter_ : int
+        Sweeps run.
+    converged_ : bool
+        Whether they came to rest.
+    loss_ : Correntropy
+        The loss with its bandwidth frozen.
+    diagnostics_ : dict
+        ``effective_samples``, the number of samples that the weights amount to; ``rejected``,
+        the samples of weight below one half; ``contested``, samples that are kept but that
+        ``reject="minority"`` would doubt; with leverage, ``score_distances``.
+    ranks_, core_shape_, sample_shape_ : tuple of int
+        Shapes of a core and of a sample.
+    n_features_in_ : int
+        Entries of a sample.
+
+    See Also
+    --------
+    make : The published methods by name.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from corrtensor import CorrTensor
+    >>> rng = np.random.default_rng(0)
+    >>> A, B = rng.normal(size=(8, 2)), rng.normal(size=(7, 2))
+    >>> X = A @ rng.normal(size=(60, 2, 2)) @ B.T + 0.1 * rng.normal(size=(60, 8, 7))
+    >>> X[:10] = 10 * rng.normal(size=(10, 8, 7))
+    >>> model = CorrTensor(ranks=(2, 2)).fit(X)
+    >>> np.flatnonzero(model.weights_ < 0.01)
+    array([0, 1, 2, 3, 4, 5, 6, 7, 8, 9])
+    """
+
+    def __init__(
+        self,
+        ranks: Any = 0.95,
+        *,
+        alpha: float = 4.0,
+        beta: float = 2.0,
+        p: float = 2.0,
+        scale: str | float | None = "auto",
+        reject: str = "unexplained",
+        init: Any = "auto",
+        leverage: bool = False,
+        center: str | None = "weighted",
+        order: int | None = None,
+        sample_shape: tuple[int, ...] | None = None,
+        max_iter: int = 100,
+        tol: float = 1e-6,
+        random_state: Any = 0,
+        n_jobs: int | None = None,
+        block_size: int | None = None,
+    ) -> None:
+        self.ranks = ranks
+        self.alpha = alpha
+        self.beta = beta
+        self.p = p
+        self.scale = scale
+        self.reject = reject
+        self.init = init
+        self.leverage = leverage
+        self.center = center
+        self.order = order
+        self.sample_shape = sample_shape
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.block_size = block_size
+
+    coupled = True
+
+    def _loss(self) -> Loss:
+        if self.reject not in REACH:
+            raise ValueError(f"reject={self.reject!r}: use 'unexplained' or 'minority'")
+        return Correntropy(self.alpha, self.beta, self.p, self.scale, reach=REACH[self.reject])
+
+    def _start_name(self) -> str:
+        if not isinstance(self.init, str):
+            return "given"
+        if self.init == "auto":
+            tight = "tight" if self.scale == "auto" else "2dsvd"
+            return "subsets" if self.reject == "minority" else tight
+        if self.init not in ("2dsvd", *STARTS):
+            raise ValueError(
+                f"init={self.init!r}: use 'auto', '2dsvd', {', '.join(map(repr, STARTS))} "
+                "or (mean, factors)"
+            )
+        return self.init
+
+    def _given(self, source: Source, start: State) -> State:
+        mean, factors = self.init
+        given = tuple(None if U is None else np.asarray(U, dtype=float) for U in factors)
+        shapes = [None if U is None else U.shape for U in given]
+        wanted = [None if U is None else U.shape for U in start.factors]
+        if np.shape(mean) != source.sample_shape or shapes != wanted:
+            raise ValueError(
+                f"init has a mean of shape {np.shape(mean)} and factors of shapes {shapes}; "
+                f"needed are {source.sample_shape} and {wanted}"
+            )
+        bases = tuple(None if U is None else np.linalg.qr(U)[0] for U in given)
+        return State((np.asarray(mean, dtype=float) - source.origin) / source.unit, bases)
+
+    def _sweep(
+        self,
+        source: Source,
+        start: State,
+        loss: Loss,
+        options: Options,
+        sample_weight: np.ndarray | None,
+    ) -> Solution:
+        name = self._start_name()
+        contested = np.empty(0, dtype=int)
+        if name == "given":
+            start = self._given(source, start)
+        elif name != "2dsvd":
+            rng = check_random_state(self.random_state)
+            answer = ask(name, source, start, loss, options, sample_weight, rng)
+            start, contested = answer.state, answer.contested
+        kept = None
+        if self.leverage:
+            start, kept = without_leverage(source, start, loss, options, sample_weight)
+            sample_weight = times(kept, sample_weight)
+        solution = solve(source, start, loss, options, sample_weight)
+        if kept is not None:
+            solution = replace(solution, weights=solution.weights * kept)
+        self._diagnose(source, solution, contested)
+        return solution
+
+    def _diagnose(self, source: Source, solution: Solution, contested: np.ndarray) -> None:
+        w = solution.weights
+        self.diagnostics_ = {
+            "effective_samples": float(w.sum() ** 2 / np.square(w).sum()),
+            "rejected": np.flatnonzero(w < 0.5),
+            "contested": contested,
+        }
+        if self.leverage:
+            self.diagnostics_["score_distances"] = score_distances(source, solution.state)
+        few = max(FEWEST_SAMPLES, FEWEST_SHARE * len(w))
+        if (count := self.diagnostics_["effective_samples"]) < few:
+            warnings.warn(
+                f"only {count:.1f} of {len(w)} samples count: the bandwidth "
+                f"(alpha={self.alpha}, beta={self.beta}, scale={self.scale!r}) is too narrow",
+                RejectionWarning,
+                stacklevel=5,
+            )
+        if len(contested) >= max(5, CONTESTED_SHARE * len(w)):
+            warnings.warn(
+                f"{len(contested)} of {len(w)} samples are explained by the subspace but unlike "
+                "the majority; look at diagnostics_['contested'], and use reject='minority' if "
+                "they are bad",
+                RejectionWarning,
+                stacklevel=5,
+            )

@@ -1,0 +1,120 @@
+"""A mode of many entries is factorised without a square matrix of its size."""
+
+import tracemalloc
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import corrtensor.sources
+from corrtensor import CorrTensor, make
+from corrtensor.sketch import basis, nystrom
+
+A, K, N = 2500, 4, 150
+
+
+@pytest.fixture(scope="module")
+def vectors():
+    """Vectors with four strong directions, and as many outliers as fit under a quarter."""
+    rng = np.random.default_rng(0)
+    U = np.linalg.qr(rng.normal(size=(A, K)))[0]
+    X = rng.normal(size=(N, K)) * [9, 7, 5, 4] @ U.T + 0.02 * rng.normal(size=(N, A)) + 0.5
+    X[:20] += rng.normal(size=(20, A))
+    return X
+
+
+def svd_projector(X, k):
+    V = np.linalg.svd(X, full_matrices=False)[2][:k].T
+    return V @ V.T
+
+
+@pytest.mark.parametrize("name", ["PCA", "MPCA"])
+def test_vectors_with_a_gap_against_svd(name, vectors):
+    X = vectors[20:]
+    U = make(name, K).fit(X).factors_[0]
+    assert_allclose(U @ U.T, svd_projector(X - X.mean(axis=0), K), atol=1e-6)
+
+
+def test_robust_fit_against_weighted_svd(vectors):
+    model = CorrTensor(K, tol=1e-12).fit(vectors)
+    assert (model.weights_[:20] < 0.01).all()
+    rows = np.sqrt(model.weights_)[:, None] * (vectors - model.mean_)
+    U = model.factors_[0]
+    assert_allclose(U @ U.T, svd_projector(rows, K), atol=1e-6)
+
+
+def test_without_a_gap_the_objective_is_right():
+    Y = np.random.default_rng(1).normal(size=(300, A))
+    energies = np.linalg.svd(Y - Y.mean(axis=0), compute_uv=False) ** 2
+    cost = make("PCA", 10).fit(Y).residuals_.sum()
+    assert_allclose(cost, energies[10:].sum(), rtol=1e-6)
+
+
+def test_same_answer_as_with_a_square_matrix(monkeypatch):
+    """Images with one long side: sketched sweeps end where exact ones do."""
+    rng = np.random.default_rng(2)
+    core = rng.normal(size=(60, 3, 2)) * [[4, 3], [3, 2], [2, 1]]
+    L, R = (np.linalg.qr(rng.normal(size=s))[0] for s in [(300, 3), (9, 2)])
+    X = L @ core @ R.T + 0.05 * rng.normal(size=(60, 300, 9))
+    exact = CorrTensor((3, 2), tol=1e-13, max_iter=500).fit(X)
+    for module in ("sources", "sketch", "starts"):
+        monkeypatch.setattr(f"corrtensor.{module}.LARGE", 100)
+    sketched = CorrTensor((3, 2), tol=1e-13, max_iter=500).fit(X)
+    for U, V in zip(exact.factors_, sketched.factors_, strict=True):
+        assert_allclose(U @ U.T, V @ V.T, atol=1e-6)
+    assert_allclose(sketched.objective_[-1], exact.objective_[-1], rtol=1e-10)
+    assert (np.diff(sketched.objective_) <= 1e-10 * sketched.objective_[0]).all()
+
+
+def test_the_approximation_never_exceeds_the_scatter_and_keeps_the_old_factor():
+    rng = np.random.default_rng(3)
+    F = rng.normal(size=(80, 50))
+    S = F.T @ F
+    Q = np.linalg.qr(rng.normal(size=(50, 12)))[0]
+    values, V = nystrom(S @ Q, Q)
+    approximation = V * values @ V.T
+    assert np.linalg.eigvalsh(S - approximation).min() > -1e-9 * values[0]
+    assert_allclose(approximation @ Q, S @ Q, atol=1e-9 * values[0])
+    old, new = Q[:, :5], V[:, :5]
+    assert np.trace(new.T @ S @ new) >= np.trace(old.T @ S @ old)
+
+
+def test_fewer_directions_than_asked_for():
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(6, A))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        U = make("MPCA", 20).fit(X).factors_[0]
+    assert_allclose(U.T @ U, np.eye(20), atol=1e-10)
+    assert_allclose(make("MPCA", 20).fit(X).residuals_, 0, atol=1e-18 * A)
+
+
+@pytest.mark.parametrize("share", [0.5, 0.9, 0.999])
+def test_share_of_energy(share, vectors):
+    energies = np.linalg.svd(vectors - vectors.mean(axis=0), compute_uv=False) ** 2
+    want = int(np.searchsorted(np.cumsum(energies), share * energies.sum())) + 1
+    assert make("PCA", share).fit(vectors).ranks_ == (want,)
+
+
+def test_a_share_that_a_sketch_cannot_hold(monkeypatch):
+    monkeypatch.setattr("corrtensor.sketch.LARGE", 100)
+    Y = np.random.default_rng(5).normal(size=(400, A))
+    with pytest.raises(ValueError, match=r"mode 1 has 2500 entries.*give an int"):
+        make("PCA", 0.9).fit(Y)
+
+
+def test_small_modes_are_not_sketched():
+    assert basis(np.eye(corrtensor.sources.LARGE)[:, :3]) is None
+
+
+def test_memory_of_twenty_thousand_entries():
+    """A square matrix would take 3.2 GB; the data take 20 MB."""
+    X = np.random.default_rng(6).normal(size=(128, 20_000))
+    tracemalloc.start()
+    try:
+        make("MPCA", 5, max_iter=3, tol=1e-3).fit(X)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 200e6, f"{peak / 1e6:.0f} MB"
