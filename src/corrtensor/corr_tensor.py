@@ -9,19 +9,19 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from corrtensor.losses import Correntropy, Loss
+from corrtensor.losses import Correntropy, Loss, lower_quantile
 from corrtensor.questions import REACH, STARTS, ask, score_distances, without_leverage
-from corrtensor.solver import Options, Solution, State, solve
+from corrtensor.solver import Options, Solution, State, solve, weighted_quantiles
 from corrtensor.sources import Source
-from corrtensor.starts import times
+from corrtensor.starts import distances, times
 from corrtensor.subspace import MultilinearSubspace
 
 __all__ = ["CorrTensor", "RejectionWarning"]
 
 # Below this many effective samples, or this share of them, the fit rests on too few.
 FEWEST_SAMPLES, FEWEST_SHARE = 2.0, 0.05
-# A warning is given when this share of the samples is contested.
-CONTESTED_SHARE = 0.1
+# A warning is given when so many samples, and this share of them, are contested.
+FEWEST_CONTESTED, CONTESTED_SHARE = 10, 0.15
 
 
 class RejectionWarning(UserWarning):
@@ -194,6 +194,14 @@ class CorrTensor(MultilinearSubspace):
         bases = tuple(None if U is None else np.linalg.qr(U)[0] for U in given)
         return State((np.asarray(mean, dtype=float) - source.origin) / source.unit, bases)
 
+    def _first_weights(
+        self, source: Source, start: State, sample_weight: np.ndarray | None
+    ) -> np.ndarray | None:
+        """Let no sample count for more energy than a typical one."""
+        d = distances(source, start)
+        typical = lower_quantile(weighted_quantiles(d, sample_weight))
+        return times(np.minimum(1.0, typical / np.maximum(d, 1e-300)), sample_weight)
+
     def _sweep(
         self,
         source: Source,
@@ -237,7 +245,7 @@ class CorrTensor(MultilinearSubspace):
                 RejectionWarning,
                 stacklevel=5,
             )
-        if len(contested) >= max(5, CONTESTED_SHARE * len(w)):
+        if len(contested) >= max(FEWEST_CONTESTED, CONTESTED_SHARE * len(w)):
             warnings.warn(
                 f"{len(contested)} of {len(w)} samples are explained by the subspace but unlike "
                 "the majority; look at diagnostics_['contested'], and use reject='minority' if "

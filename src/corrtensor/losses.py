@@ -228,7 +228,8 @@ class Correntropy:
         peak = np.array(self.peak)
         steepest = math.exp(float(self._log_weight(peak)) + math.log(self.peak))
         straight = steepest * np.minimum(s / self.peak, 1)
-        return straight + self._value(np.maximum(s, peak)) - self._value(peak)
+        # In this order: the values far out must not drown the straight piece.
+        return straight + (self._value(np.maximum(s, peak)) - self._value(peak))
 
     def _log_weight(self, s: np.ndarray) -> np.ndarray:
         log_s, log_u, u = self._log_u(s)
@@ -239,7 +240,7 @@ class Correntropy:
         result = log_slope - u + power + math.log(self.p / 2)
         if self.p != 2:
             with np.errstate(divide="ignore"):
-                log_value = np.where(u < 1e-8, log_u, np.log(-np.expm1(-u)))
+                log_value = np.where(u < 1e-300, log_u, np.log(-np.expm1(-u)))
             result = result + (self.p / 2 - 1) * log_value
         return result
 
@@ -269,7 +270,9 @@ def ggd_constants(alpha: float, beta: float) -> tuple[float, float]:
     (0.56419, 1.0)
     """
     require_positive(alpha=alpha, beta=beta)
-    return float(alpha / (2 * beta * gamma_function(1 / alpha))), float(beta**-alpha)
+    with np.errstate(over="ignore"):
+        lam = float(np.power(float(beta), -float(alpha)))
+    return float(alpha / (2 * beta * gamma_function(1 / alpha))), lam
 
 
 def generalized_gaussian(e: ArrayLike, alpha: float, beta: float) -> np.ndarray:
@@ -293,8 +296,10 @@ def generalized_gaussian(e: ArrayLike, alpha: float, beta: float) -> np.ndarray:
     >>> generalized_gaussian([0.0, 1.0], alpha=2.0, beta=1.0).round(4)
     array([0.5642, 0.2076])
     """
-    gamma, _ = ggd_constants(alpha, beta)
-    return gamma * np.exp(-(np.abs(np.asarray(e, dtype=float) / beta) ** alpha))
+    require_positive(alpha=alpha, beta=beta)
+    gamma = alpha / (2 * beta * gamma_function(1 / alpha))
+    with np.errstate(over="ignore"):
+        return gamma * np.exp(-(np.abs(np.asarray(e, dtype=float) / beta) ** alpha))
 
 
 def generalized_correntropy(a: ArrayLike, b: ArrayLike, alpha: float, beta: float) -> float:
@@ -371,6 +376,6 @@ def corr_ploss(a: ArrayLike, b: ArrayLike, alpha: float, beta: float, p: float) 
     True
     """
     require_positive(p=p)
-    gamma, _ = ggd_constants(alpha, beta)
+    gamma = ggd_constants(alpha, beta)[0]
     e = np.asarray(a, dtype=float) - np.asarray(b, dtype=float)
     return float(np.mean((gamma - generalized_gaussian(e, alpha, beta)) ** (p / 2)))

@@ -51,9 +51,12 @@ def ask(
     """Seek a start by its name and carry it over to all samples."""
     drawn = np.arange(source.n_samples)
     part, weight = source, sample_weight
-    fit = SUBSAMPLE_BYTES // (8 * math.prod(source.sample_shape))
-    if source.n_samples > min(SUBSAMPLE, max(fit, 2)):
-        drawn = np.sort(rng.choice(source.n_samples, min(SUBSAMPLE, max(fit, 2)), replace=False))
+    size = min(SUBSAMPLE, max(2, SUBSAMPLE_BYTES // (8 * math.prod(source.sample_shape))))
+    if source.n_samples > size:
+        # Evenly by norm, not at random: all kinds are there, and their order does not matter.
+        assert start.norms is not None  # noqa: S101
+        places = np.linspace(0, source.n_samples - 1, size).astype(int)
+        drawn = np.argsort(start.norms, kind="stable")[places]
         part = Source(source.take(drawn), n_jobs=source.n_threads)
         weight = None if sample_weight is None else sample_weight[drawn]
         ranks = tuple(None if U is None else U.shape[1] for U in start.factors)

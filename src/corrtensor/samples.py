@@ -43,11 +43,16 @@ def is_on_disk(X: Any) -> bool:
 
 def resolve_shape(sample_shape: tuple[int, ...], n_features: int) -> tuple[int, ...]:
     """Check a sample shape against the number of features; one entry may be -1."""
-    shape = tuple(int(a) for a in np.atleast_1d(np.asarray(sample_shape)))
+    entries = (
+        sample_shape if isinstance(sample_shape, tuple | list | np.ndarray) else (sample_shape,)
+    )
+    if not all(isinstance(a, int | np.integer) and not isinstance(a, bool) for a in entries):
+        raise TypeError(f"sample_shape={sample_shape!r} must be a tuple of integers")
+    shape = tuple(int(a) for a in entries)
     known = math.prod(a for a in shape if a != -1)
     if shape.count(-1) == 1 and known > 0 and n_features % known == 0:
         return tuple(n_features // known if a == -1 else a for a in shape)
-    if min(shape) < 1 or math.prod(shape) != n_features:
+    if not shape or min(shape) < 1 or math.prod(shape) != n_features:
         raise ValueError(
             f"sample_shape={sample_shape!r} does not multiply up to the {n_features} features of X"
         )
@@ -80,6 +85,8 @@ class TensorTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
                 self.n_features_in_ = math.prod(X.shape[1:])
         else:
             X = self._check_in_memory(X, reset)
+            if X.dtype.kind not in "fiub":
+                raise ValueError(f"X must hold real numbers; its type is {X.dtype}")
         if reset:
             wanted = getattr(self, "sample_shape", None)
             self.sample_shape_ = tuple(X.shape[1:])
@@ -136,8 +143,13 @@ def flatten_if(T: np.ndarray, flat: bool) -> np.ndarray:
     return T.reshape(len(T), -1) if flat else T
 
 
-def check_finite(X: np.ndarray, *, name: str = "X", first: int = 0) -> None:
-    """Raise a ``ValueError`` that names the first sample with a NaN or an infinity."""
+def check_finite(
+    X: np.ndarray, *, name: str = "X", first: int = 0, at: np.ndarray | None = None
+) -> None:
+    """Raise a ``ValueError`` that names the first sample with a NaN or an infinity.
+
+    The samples are those from ``first`` on, or those with the indices ``at``.
+    """
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(X.sum()):
             return
@@ -145,5 +157,5 @@ def check_finite(X: np.ndarray, *, name: str = "X", first: int = 0) -> None:
     if bad.any():
         raise ValueError(
             f"{name} contains NaN or infinity: {int(bad.sum())} of {len(X)} samples read, "
-            f"the first is sample {first + int(bad.argmax())}"
+            f"the first is sample {first + int(bad.argmax()) if at is None else at[bad.argmax()]}"
         )

@@ -19,7 +19,9 @@ SEED = 0
 # what is left unexplained.
 MOST_PASSES, GAIN = 24, 1e-10
 # The width of the first sketch when the rank is not known, and how wide a sketch may grow.
-FIRST_SKETCH, MOST_COLUMNS = 64, 384
+FIRST_SKETCH, MOST_COLUMNS = 64, 256
+# A share of the scatter's trace, added so that every direction has some energy.
+RIDGE = 1e-12
 
 
 def n_spare(k: int) -> int:
@@ -41,19 +43,17 @@ def random_directions(a: int, count: int) -> np.ndarray:
     return np.random.default_rng(SEED).standard_normal((a, min(a, count)))
 
 
-def nystrom(T: np.ndarray, Q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return falling eigenvalues and as many eigenvectors of the scatter seen as ``T = S Q``."""
-    values, V = np.linalg.eigh(Q.T @ T)
-    kept = values > 1e-14 * max(float(values[-1]), 0.0)
+def nystrom(T: np.ndarray, Q: np.ndarray, k: int) -> np.ndarray:
+    """Return eigenvectors, the leading one first, of the scatter ``S`` seen as ``T = S Q``.
+
+    The first ``k`` columns of ``Q`` are the present factor: where the data say nothing, it stays.
+    """
+    G = Q.T @ T
+    ridge = np.where(np.arange(len(G)) < k, 2, 1) * (RIDGE * float(np.trace(G)) or 1.0)
+    values, V = np.linalg.eigh(G + np.diag(ridge))
     # Left singular vectors by way of a thin QR: only q x q matrices are decomposed.
-    L, R = np.linalg.qr(T @ (V[:, kept] / np.sqrt(values[kept])))
-    W, sigma, _ = np.linalg.svd(R)
-    vectors = L @ W
-    if not kept.all():
-        # Fewer directions in the data than asked for: any others will do.
-        vectors = np.linalg.qr(np.hstack([vectors, Q]))[0][:, : Q.shape[1]]
-        sigma = np.pad(sigma, (0, Q.shape[1] - len(sigma)))
-    return np.square(sigma), vectors
+    L, R = np.linalg.qr((T + Q * ridge) @ (V / np.sqrt(values)))
+    return L @ np.linalg.svd(R)[0]
 
 
 def first_basis(rank: int | float | str | None, a: int) -> np.ndarray:
@@ -83,9 +83,9 @@ def leading_of_large(
         )
     held, block = 0.0, Q.shape[1]
     for _ in range(MOST_PASSES):
-        values, V = nystrom(T, Q)
+        values, W = (part[..., ::-1] for part in np.linalg.eigh(Q.T @ T))
         k = rank_in_sketch(values, rank, energy)
-        if not isinstance(rank, int) and k + n_spare(k) > V.shape[1] < len(V):
+        if not isinstance(rank, int) and k + n_spare(k) > Q.shape[1]:
             if 2 * Q.shape[1] > LARGE:
                 raise ValueError(
                     f"mode {mode + 1} has {len(Q)} entries, and {Q.shape[1]} directions do not "
@@ -98,11 +98,11 @@ def leading_of_large(
                 break
             if Q.shape[1] + block > max(2 * block, min(8 * block, MOST_COLUMNS)):
                 # Keep what is best of the directions; their products with S come for free.
-                W = np.linalg.eigh(Q.T @ T)[1][:, : -block - 1 : -1]
-                Q, T = Q @ W, T @ W
+                Q, T = Q @ W[:, :block], T @ W[:, :block]
             further = T[:, -block:]
         new = outside(further, Q)
         Q, T = np.hstack([Q, new]), np.hstack([T, apply(mode, new)])
+    V = nystrom(T, Q, 0)
     return V[:, :k], V[:, k : k + n_spare(k)]
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.linalg import eigh
 
 from corrtensor.kernels import Part, ResidualPass, SweepPass, recenter
-from corrtensor.losses import Loss
+from corrtensor.losses import Loss, lower_quantile
 from corrtensor.sketch import basis, nystrom
 from corrtensor.sources import Source, single_blas
 
@@ -75,9 +75,15 @@ def fix_signs(U: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(U * np.where(largest < 0, -1.0, 1.0))
 
 
-def leading(S: np.ndarray, k: int) -> np.ndarray:
-    """Return the leading eigenvectors of a symmetric matrix, the first first."""
+def leading(S: np.ndarray, k: int, near: np.ndarray | None = None) -> np.ndarray:
+    """Return the leading eigenvectors of a symmetric matrix, the first first.
+
+    Directions that the matrix leaves open, at the level of rounding, are taken from ``near``:
+    otherwise they would turn in every sweep.
+    """
     a = len(S)
+    if near is not None:
+        S = S + 4 * np.finfo(S.dtype).eps * float(np.trace(S)) * (near @ near.T)
     U = eigh(S, subset_by_index=(a - k, a - 1), check_finite=False)[1]
     return fix_signs(U[:, ::-1])
 
@@ -118,9 +124,9 @@ def next_state(source: Source, state: State, part: Part, center: str | None) -> 
         if center is not None:
             S = recenter(S, total, first, mean, factors, n, Q)
         if Q is None:
-            factors[n] = leading(S, k)
+            factors[n] = leading(S, k, factors[n])
         else:
-            V = nystrom(S, Q)[1]
+            V = nystrom(S, Q, k)
             factors[n], spares[n] = fix_signs(V[:, :k]), V[:, k:]
     return State(mean, tuple(factors), spares=spares)
 
@@ -155,11 +161,13 @@ def solve(
     s, norms = state.squares, state.norms
     assert s is not None and norms is not None  # noqa: S101
     # Residuals at the level of rounding tell nothing of the scale.
-    noise = np.square(64 * np.finfo(source.dtype).eps) * float(np.median(norms))
+    typical = lower_quantile(weighted_quantiles(norms, sample_weight))
+    noise = np.square(64 * np.finfo(source.dtype).eps) * typical
     counted = sample_weight if state.counted is None else state.counted
     # Nor do a few exact fits beside honest residuals.
-    telling = (s > EXACT * float(np.median(s))) * (1.0 if counted is None else counted)
-    counted = telling if telling.any() and not telling.all() else counted
+    telling = s > EXACT * lower_quantile(weighted_quantiles(s, sample_weight))
+    if not telling.all() and (telling if counted is None else telling * counted).any():
+        counted = telling * (1.0 if counted is None else counted)
     loss = loss.calibrate(np.maximum(weighted_quantiles(s, counted), noise) * unit**2)
     objective = [cost(s)]
     converged, moved = not (options.coupled and any(thin)), math.inf

@@ -148,7 +148,7 @@ class Source:
         In memory or on disk; slices along axis 0 are all that is asked of it.
     origin : ndarray, default=None
         What is subtracted from every sample. By default nothing, or, when the samples are all
-        far from zero, the mean of a few: sums of squares would lose their digits otherwise.
+        far from zero, the median of a few: sums of squares would lose their digits otherwise.
     n_jobs : int, default=None
         Threads; ``None`` for as many as BLAS may use.
     block_size : int, default=None
@@ -172,8 +172,12 @@ class Source:
         self.span = self._choose_span()
         self.unit = 1.0
         pilots = self.take(self._choose_pilots())
-        largest = float(np.max(np.abs(pilots), initial=0.0))
+        largest = float(np.median(np.abs(pilots).reshape(len(pilots), -1).max(axis=1)))
         if largest and not 1e-60 < largest < 1e60:
+            if not 1e-152 < largest < 1e152:
+                raise ValueError(
+                    f"samples are about {largest:.0e} in size: their squares cannot be represented"
+                )
             self.unit = 2.0 ** math.floor(math.log2(largest))
         self.origin = self._choose_origin(pilots) if origin is None else origin
         self._shifted = bool(self.origin.any())
@@ -201,7 +205,8 @@ class Source:
     def _choose_origin(self, pilots: np.ndarray) -> np.ndarray:
         with np.errstate(over="ignore", invalid="ignore"):
             pilots = pilots / self.unit
-            mean = pilots.mean(axis=0)
+            # The median: one gross sample must not move the origin away from all the others.
+            mean = np.median(pilots, axis=0)
             spread = np.median(np.square(pilots - mean).sum(axis=tuple(range(1, pilots.ndim))))
             if not np.square(mean).sum() > SAFE_MEAN[self.dtype] * spread:
                 return np.zeros_like(mean)
@@ -223,7 +228,7 @@ class Source:
                 here = indices // reach == first // reach
                 read = self._read(int(first), min(int(first) + reach, self.n_samples))
                 rows[here] = read[indices[here] - first]
-        check_finite(rows)
+        check_finite(rows, at=indices)
         return rows
 
     def _read(self, lo: int, hi: int) -> np.ndarray:

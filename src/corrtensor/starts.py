@@ -12,10 +12,17 @@ import numpy as np
 from scipy.linalg import eigh
 
 from corrtensor.kernels import RawPass, ResidualPass, recenter
-from corrtensor.solver import weighted_quantiles
 from corrtensor.losses import Correntropy, Loss, lower_quantile
 from corrtensor.sketch import first_basis, leading_of_large
-from corrtensor.solver import Options, Solution, State, fix_signs, leading, solve
+from corrtensor.solver import (
+    Options,
+    Solution,
+    State,
+    fix_signs,
+    leading,
+    solve,
+    weighted_quantiles,
+)
 from corrtensor.sources import LARGE, Source, single_blas
 
 Rank = int | float | str | None
@@ -97,6 +104,14 @@ def spectral(
 def times(weights: np.ndarray, sample_weight: np.ndarray | None) -> np.ndarray:
     """Return weights times those the user gave, if any."""
     return weights if sample_weight is None else weights * sample_weight
+
+
+def distances(source: Source, state: State) -> np.ndarray:
+    """Return the squared distance of each sample from the mean."""
+    # A factor of zeros explains nothing, so all of the sample is residual.
+    nothing = (np.zeros((source.sample_shape[0], 1)), *state.factors[1:])
+    at = source.at(state.mean, nothing)
+    return np.concatenate(source.reduce(ResidualPass(at), norms=state.norms).squares)
 
 
 def transplant(solution: Solution, source: Source, sample_weight: np.ndarray | None) -> State:

@@ -15,10 +15,10 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from corrtensor.kernels import ResidualPass, expand, project
 from corrtensor.losses import Loss, Power
-from corrtensor.samples import TensorTransformer, is_on_disk
+from corrtensor.samples import TensorTransformer, as_float, is_on_disk
 from corrtensor.solver import Options, Solution, State, solve
 from corrtensor.sources import Source, check_output
-from corrtensor.starts import Rank, spectral
+from corrtensor.starts import Rank, spectral, times
 
 __all__ = ["MultilinearSubspace"]
 
@@ -55,6 +55,18 @@ def _check_rank(k: Any, mode: int, size: int, ranks: Any) -> Rank:
     if k > size:
         raise ValueError(f"ranks={ranks!r}: mode {mode + 1} of the samples has only {size} entries")
     return int(k)
+
+
+def refuse_identical(start: State, sample_weight: np.ndarray | None, eps: float) -> None:
+    """Raise a ``ValueError`` when the samples that count do not differ."""
+    assert start.norms is not None  # noqa: S101
+    w = np.ones(len(start.norms)) if sample_weight is None else sample_weight
+    square = float(w @ start.norms)
+    if square - w.sum() * float(np.vdot(start.mean, start.mean)) <= 16 * eps * square:
+        raise ValueError(
+            f"all {np.count_nonzero(w)} samples of shape {start.mean.shape} are identical: "
+            "there is no subspace to learn"
+        )
 
 
 class MultilinearSubspace(TensorTransformer):
@@ -159,15 +171,22 @@ class MultilinearSubspace(TensorTransformer):
         self.block_size = block_size
 
     def _loss(self) -> Loss:
-        return Power(2.0) if self.loss is None else self.loss
+        loss = Power(2.0) if self.loss is None else self.loss
+        methods = ("value", "log_weight", "calibrate")
+        if isinstance(loss, type) or not all(callable(getattr(loss, m, None)) for m in methods):
+            raise TypeError(f"loss={loss!r} must be an object with {', '.join(methods)}")
+        return loss
 
     def _options(self) -> Options:
         if self.center not in ("weighted", "plain", None):
             raise ValueError(f"center={self.center!r}: use 'weighted', 'plain' or None")
         if not isinstance(self.max_iter, int | np.integer) or self.max_iter < 1:
             raise ValueError(f"max_iter={self.max_iter!r} must be an integer of at least 1")
-        if not self.tol >= 0:
-            raise ValueError(f"tol={self.tol!r} must not be negative")
+        if not isinstance(self.tol, int | float | np.number) or not self.tol >= 0:
+            raise ValueError(f"tol={self.tol!r} must be a number and not negative")
+        size = self.block_size
+        if size is not None and (not isinstance(size, int | np.integer) or size < 1):
+            raise ValueError(f"block_size={size!r} must be an integer of at least 1, or None")
         return Options(self.center, self.coupled, int(self.max_iter), float(self.tol))
 
     def fit(self, X: Any, y: object = None, sample_weight: ArrayLike | None = None) -> Self:
@@ -190,8 +209,7 @@ class MultilinearSubspace(TensorTransformer):
         """
         with self._unchanged_on_error():
             X, _ = self._check(X, reset=True)
-            solution = self._solve(X, sample_weight)
-            self._keep(solution, X.shape)
+            self._keep(self._solve(X, sample_weight), as_float(np.dtype(X.dtype)))
         return self
 
     def _solve(self, X: Any, sample_weight: ArrayLike | None) -> Solution:
@@ -215,15 +233,24 @@ class MultilinearSubspace(TensorTransformer):
         source = Source(X, n_jobs=self.n_jobs, block_size=self.block_size)
         centered = options.center is not None
         start = spectral(source, ranks, centered=centered, weights=sample_weight)
-        solution = self._sweep(source, start, loss, options, sample_weight)
+        refuse_identical(start, sample_weight, np.finfo(source.dtype).eps)
         if not any(isinstance(k, float | str) for k in ranks):
-            return solution
-        # Ranks by energy were taken before the weights were known: choose them once more.
-        weights = solution.weights * (1 if sample_weight is None else sample_weight)
+            return self._sweep(source, start, loss, options, sample_weight)
+        # Ranks by energy depend on the weights, and these on the ranks: once more is enough.
+        weights = self._first_weights(source, start, sample_weight)
+        start = spectral(source, ranks, centered=centered, weights=weights)
+        solution = self._sweep(source, start, loss, options, sample_weight)
+        weights = times(solution.weights, sample_weight)
         again = spectral(source, ranks, centered=centered, weights=weights)
         if _shapes(again) == _shapes(start):
             return solution
         return self._sweep(source, again, loss, options, sample_weight)
+
+    def _first_weights(
+        self, source: Source, start: State, sample_weight: np.ndarray | None
+    ) -> np.ndarray | None:
+        """Return the weights by which ranks are first chosen."""
+        return sample_weight
 
     def _sweep(
         self,
@@ -235,10 +262,9 @@ class MultilinearSubspace(TensorTransformer):
     ) -> Solution:
         return solve(source, start, loss, options, sample_weight)
 
-    def _keep(self, solution: Solution, shape: tuple[int, ...]) -> None:
-        dtype = np.result_type(*(U.dtype for U in solution.factors if U is not None))
+    def _keep(self, solution: Solution, dtype: np.dtype) -> None:
         self.mean_ = solution.mean.astype(dtype)
-        self.factors_ = solution.factors
+        self.factors_ = tuple(None if U is None else U.astype(dtype) for U in solution.factors)
         self.weights_ = solution.weights
         self.residuals_ = solution.residuals
         self.objective_ = solution.objective
