@@ -76,9 +76,10 @@ def test_fit_on_disk_is_fit_in_memory(store, block_size, stack, tmp_path):
 def test_types_are_taken_as_they_are(store, dtype, stack, tmp_path):
     X = (40 * np.abs(stack) > 20 if dtype == "bool" else 40 * np.abs(stack)).astype(dtype)
     want = make("MPCA", (3, 2)).fit(X.astype(np.float32 if dtype == "float32" else float))
-    have = make("MPCA", (3, 2)).fit(store(X, tmp_path))
+    stored = store(X, tmp_path)
+    have = make("MPCA", (3, 2)).fit(stored)
     assert_allclose(have.residuals_, want.residuals_, rtol=1e-4 if dtype == "float32" else 1e-9)
-    assert have.transform(store(X, tmp_path)).dtype == (dtype if dtype == "float32" else float)
+    assert have.transform(stored).dtype == (dtype if dtype == "float32" else float)
 
 
 def test_views_of_a_mapped_file_are_read_where_they_lie(tmp_path):
@@ -140,11 +141,13 @@ def test_results_are_written_into_a_given_output(kind, stack, tmp_path):
     model = make("MPCA", (3, 2), block_size=13, n_jobs=3).fit(stack)
     cores = list(outputs((300, 3, 2), tmp_path))[kind]
     assert model.transform(stack, out=cores) is cores
-    assert_array_equal(cores[:], model.transform(stack))
+    assert_allclose(cores[:], model.transform(stack), rtol=1e-13, atol=1e-15)
     (tmp_path / "back").mkdir()
     images = list(outputs((300, 8, 7), tmp_path / "back"))[kind]
     assert model.inverse_transform(cores, out=images) is images
-    assert_array_equal(images[:], model.inverse_transform(model.transform(stack)))
+    # Stored chunks cut blocks differently, which may show in the last digit.
+    want = model.inverse_transform(model.transform(stack))
+    assert_allclose(images[:], want, rtol=1e-13, atol=1e-15)
 
 
 @pytest.mark.parametrize(

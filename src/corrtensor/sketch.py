@@ -43,8 +43,8 @@ def random_directions(a: int, count: int) -> np.ndarray:
     return np.random.default_rng(SEED).standard_normal((a, min(a, count)))
 
 
-def nystrom(T: np.ndarray, Q: np.ndarray, k: int) -> np.ndarray:
-    """Return eigenvectors, the leading one first, of the scatter ``S`` seen as ``T = S Q``.
+def nystrom(T: np.ndarray, Q: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return falling eigenvalues and eigenvectors of the scatter ``S`` seen as ``T = S Q``.
 
     The first ``k`` columns of ``Q`` are the present factor: where the data say nothing, it stays.
     """
@@ -53,7 +53,8 @@ def nystrom(T: np.ndarray, Q: np.ndarray, k: int) -> np.ndarray:
     values, V = np.linalg.eigh(G + np.diag(ridge))
     # Left singular vectors by way of a thin QR: only q x q matrices are decomposed.
     L, R = np.linalg.qr((T + Q * ridge) @ (V / np.sqrt(values)))
-    return L @ np.linalg.svd(R)[0]
+    W, sigma, _ = np.linalg.svd(R)
+    return np.square(sigma), L @ W
 
 
 def first_basis(rank: int | float | str | None, a: int) -> np.ndarray:
@@ -73,8 +74,8 @@ def leading_of_large(
     """Return leading vectors and spares of a large mode; ``apply(mode, Q)`` is a pass for ``S Q``.
 
     The sketch grows by block Krylov directions, ``Q, SQ, SSQ, ...``, and passes end when what is
-    left unexplained settles. For a share of the energy it is widened by random directions until
-    it holds that share and some spares.
+    left unexplained settles. For a share of the energy it is widened until it holds that share
+    and some spares.
     """
     if isinstance(rank, str):
         raise ValueError(
@@ -91,7 +92,7 @@ def leading_of_large(
                     f"mode {mode + 1} has {len(Q)} entries, and {Q.shape[1]} directions do not "
                     f"hold the share {rank} of its energy; give an int as its rank"
                 )
-            further, block = random_directions(len(Q), Q.shape[1]), 2 * block
+            further, block = T, Q.shape[1]
         else:
             gained, held = float(values[:k].sum()) - held, float(values[:k].sum())
             if gained <= GAIN * max(energy - held, GAIN * energy):
@@ -102,7 +103,7 @@ def leading_of_large(
             further = T[:, -block:]
         new = outside(further, Q)
         Q, T = np.hstack([Q, new]), np.hstack([T, apply(mode, new)])
-    V = nystrom(T, Q, 0)
+    V = nystrom(T, Q, 0)[1]
     return V[:, :k], V[:, k : k + n_spare(k)]
 
 

@@ -19,6 +19,8 @@ from corrtensor.sketch import basis, nystrom
 from corrtensor.sources import Source, single_blas
 
 
+# A rise of the objective by more than this share is no longer rounding.
+ROUNDING = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 1e-5}
 # A residual below this share of the median is an exact fit.
 EXACT = 1e-3
 
@@ -75,15 +77,9 @@ def fix_signs(U: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(U * np.where(largest < 0, -1.0, 1.0))
 
 
-def leading(S: np.ndarray, k: int, near: np.ndarray | None = None) -> np.ndarray:
-    """Return the leading eigenvectors of a symmetric matrix, the first first.
-
-    Directions that the matrix leaves open, at the level of rounding, are taken from ``near``:
-    otherwise they would turn in every sweep.
-    """
+def leading(S: np.ndarray, k: int) -> np.ndarray:
+    """Return the leading eigenvectors of a symmetric matrix, the first first."""
     a = len(S)
-    if near is not None:
-        S = S + 4 * np.finfo(S.dtype).eps * float(np.trace(S)) * (near @ near.T)
     U = eigh(S, subset_by_index=(a - k, a - 1), check_finite=False)[1]
     return fix_signs(U[:, ::-1])
 
@@ -124,9 +120,9 @@ def next_state(source: Source, state: State, part: Part, center: str | None) -> 
         if center is not None:
             S = recenter(S, total, first, mean, factors, n, Q)
         if Q is None:
-            factors[n] = leading(S, k, factors[n])
+            factors[n] = leading(S, k)
         else:
-            V = nystrom(S, Q, k)
+            V = nystrom(S, Q, k)[1]
             factors[n], spares[n] = fix_signs(V[:, :k]), V[:, k:]
     return State(mean, tuple(factors), spares=spares)
 
@@ -170,19 +166,25 @@ def solve(
         counted = telling * (1.0 if counted is None else counted)
     loss = loss.calibrate(np.maximum(weighted_quantiles(s, counted), noise) * unit**2)
     objective = [cost(s)]
-    converged, moved = not (options.coupled and any(thin)), math.inf
+    converged, moved, before = not (options.coupled and any(thin)), math.inf, None
     while not converged:
         at, centred = source.at(state.mean, state.factors), options.center is not None
         mode = thin.index(True)
         sweep = SweepPass(at, mode, loss, unit, centred, state.basis(mode))
         part = source.reduce(sweep, norms=norms, log_prior=log_prior)
         s = np.concatenate(part.squares)
-        if moved < math.inf:
+        if before is not None:
             objective.append(cost(s))
-            still = objective[-2] - objective[-1] <= options.tol * abs(objective[-2])
-            converged = still and moved <= math.sqrt(options.tol)
+            fallen, size = objective[-2] - objective[-1], abs(objective[-2])
+            converged = fallen <= options.tol * size and moved <= math.sqrt(options.tol)
+            if fallen < -ROUNDING[source.dtype] * size:
+                # Too few samples count to decide every direction: what rounding decides is no
+                # improvement, and the sweep is taken back.
+                objective.pop()
+                (state, s), converged = before, True
             if converged or len(objective) > options.max_iter:
                 break
+        before = (state, s)
         with single_blas():
             new = next_state(source, state, part, options.center)
         moved, state = turned(state.factors, new.factors), new

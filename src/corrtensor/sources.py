@@ -133,10 +133,9 @@ def unmapped(X: Any) -> Any:
 
 def name_of(X: Any) -> str:
     """Return the name of the file that an array lives in, as far as it tells."""
-    file = getattr(getattr(X, "file", None), "filename", None)
-    parts = [file, getattr(X, "name", None) or getattr(X, "filename", None)]
-    store = getattr(X, "store", None)
-    return ":".join(str(p) for p in parts if p) or (f"X in {store}" if store else "X")
+    where = getattr(X, "store", None) or getattr(getattr(X, "file", None), "filename", None)
+    name = getattr(X, "name", None) or getattr(X, "filename", None)
+    return " ".join(str(part) for part in (where, name) if part) or "X"
 
 
 class Source:
@@ -149,6 +148,8 @@ class Source:
     origin : ndarray, default=None
         What is subtracted from every sample. By default nothing, or, when the samples are all
         far from zero, the median of a few: sums of squares would lose their digits otherwise.
+    unit : float, default=None
+        What every sample is then divided by: a power of two if they are huge or tiny, else 1.
     n_jobs : int, default=None
         Threads; ``None`` for as many as BLAS may use.
     block_size : int, default=None
@@ -160,6 +161,7 @@ class Source:
         X: Sliceable,
         *,
         origin: np.ndarray | None = None,
+        unit: float | None = None,
         n_jobs: int | None = None,
         block_size: int | None = None,
     ) -> None:
@@ -170,10 +172,10 @@ class Source:
         self.n_threads = count_threads(n_jobs)
         self.block_size = block_size or self._choose_block_size()
         self.span = self._choose_span()
-        self.unit = 1.0
+        self.unit = unit or 1.0
         pilots = self.take(self._choose_pilots())
         largest = float(np.median(np.abs(pilots).reshape(len(pilots), -1).max(axis=1)))
-        if largest and not 1e-60 < largest < 1e60:
+        if unit is None and largest and not 1e-60 < largest < 1e60:
             if not 1e-152 < largest < 1e152:
                 raise ValueError(
                     f"samples are about {largest:.0e} in size: their squares cannot be represented"

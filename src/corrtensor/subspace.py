@@ -19,6 +19,7 @@ from corrtensor.samples import TensorTransformer, as_float, is_on_disk
 from corrtensor.solver import Options, Solution, State, solve
 from corrtensor.sources import Source, check_output
 from corrtensor.starts import Rank, spectral, times
+from corrtensor.stream import Stream, absorb, begin
 
 __all__ = ["MultilinearSubspace"]
 
@@ -293,6 +294,48 @@ class MultilinearSubspace(TensorTransformer):
             vars(self).clear()
             vars(self).update(before)
             raise
+
+    def partial_fit(self, X: Any, y: object = None, *, decay: float = 0.95) -> Self:
+        """Learn from a batch of a stream and forget it. Approximate: see ``corrtensor.stream``.
+
+        The first batch is fitted as by :meth:`fit`; each further one moves the mean and the
+        factors. Samples that the subspace does not explain are ignored, until they become the
+        majority of those seen lately. A call of :meth:`fit` ends the stream.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, a_1, ..., a_d) or (n_samples, n_features)
+            A batch; of the first one, enough samples to tell the good from the bad.
+        y : object, default=None
+            Ignored.
+        decay : float, default=0.95
+            What is left of the weight of all earlier batches; 1 forgets nothing.
+
+        Returns
+        -------
+        self : object
+            The estimator; ``weights_`` and ``residuals_`` are those of this batch, as it looked
+            before it was learned from.
+        """
+        if not 0 < decay <= 1:
+            raise ValueError(f"decay={decay!r} must lie above 0 and not above 1")
+        stream: Stream | None = getattr(self, "_stream", None)
+        if stream is None or stream.state.factors is not self.factors_:
+            self.fit(X)
+            stream = None
+        with self._unchanged_on_error():
+            X, _ = self._check(X)
+            options: dict[str, Any] = {"n_jobs": self.n_jobs, "block_size": self.block_size}
+            if stream is None:
+                source = Source(X, **options)
+                stream = begin(source, self.mean_, self.factors_, self.residuals_)
+            source = Source(X, origin=stream.origin, unit=stream.unit, **options)
+            self._stream, batch = absorb(stream, source, self._loss(), self.center, decay)
+            self.mean_ = stream.origin + stream.unit * self._stream.state.mean
+            self.factors_ = self._stream.state.factors
+            self.weights_, self.residuals_ = batch.weights, batch.residuals
+            self.loss_, self.n_samples_seen_ = batch.loss, self._stream.n_seen
+        return self
 
     def _source(self, X: Any) -> tuple[Source, bool]:
         check_is_fitted(self)

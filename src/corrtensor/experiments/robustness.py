@@ -224,8 +224,8 @@ class Robustness:
         dataset = next(d for d in self.data if d.name == trial.case["data"])
         case = dataset, self.folder, trial.case["outliers"], trial.case["share"], trial.seed
         X, bad = spoil(*case)
-        model = make(METHODS[trial.method].name, **trial.parameters)
-        model.set_params(ranks=tuple(trial.parameters["ranks"]))
+        ranks = tuple(trial.parameters["ranks"])
+        model = make(METHODS[trial.method].name, **{**trial.parameters, "ranks": ranks})
         with warnings.catch_warnings(record=True) as given:
             warnings.simplefilter("always")
             began = time.perf_counter()
@@ -235,7 +235,7 @@ class Robustness:
         weighs = METHODS[trial.method].name == "Corr-Tensor"
         rejected = model.weights_ < REJECTED
         return {
-            "times_oracle": error / oracle_error(*case, model.ranks),
+            "times_oracle": error / oracle_error(*case, ranks),
             "recall": float(rejected[bad].mean()) if weighs and bad.any() else None,
             "false_alarms": float(rejected[~bad].mean()) if weighs else None,
             "n_samples": len(X),

@@ -1,0 +1,115 @@
+"""Data seen once, batch by batch. Approximate by design: the figures below say how close."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from corrtensor import CorrTensor, MultilinearSubspace, make
+
+RANKS = (3, 2)
+
+
+def world(seed):
+    """Factors and a mean that samples are drawn around."""
+    rng = np.random.default_rng(seed)
+    L, R = (np.linalg.qr(rng.normal(size=s))[0] for s in [(12, 3), (9, 2)])
+    return L, R, rng.normal(size=(12, 9))
+
+
+def draw(rng, n, place, n_bad=0):
+    L, R, mean = place
+    X = mean + L @ (rng.normal(size=(n, 3, 2)) * [[3, 2], [2, 1.5], [1.5, 1]]) @ R.T
+    X += 0.05 * rng.normal(size=X.shape)
+    X[:n_bad] = 20 * rng.normal(size=(n_bad, 12, 9))
+    return X
+
+
+def gap(model, factors):
+    """The largest sine between a model's factors and others."""
+    return max(
+        np.linalg.norm(U - V @ (V.T @ U), 2) for U, V in zip(model.factors_, factors, strict=True)
+    )
+
+
+@pytest.mark.parametrize("name", ["MPCA", "R1-Tensor", "Corr-Tensor"])
+def test_a_stationary_stream_comes_close_to_the_batch_fit(name):
+    rng, place = np.random.default_rng(1), world(0)
+    X = draw(rng, 2000, place)
+    batch = make(name, RANKS).fit(X)
+    stream = make(name, RANKS)
+    for part in np.split(X, 20):
+        stream.partial_fit(part, decay=1.0)
+    assert stream.n_samples_seen_ == 2000
+    # Measured: up to 0.0005; the factors themselves are known to about 0.003.
+    assert gap(stream, batch.factors_) < 2e-3
+    assert_allclose(stream.residuals(X).sum(), batch.residuals(X).sum(), rtol=1e-4)
+    assert_allclose(stream.mean_, batch.mean_, atol=0.02)
+
+
+def test_outliers_of_later_batches_are_ignored():
+    rng, place = np.random.default_rng(2), world(0)
+    robust, plain = CorrTensor(RANKS), make("MPCA", RANKS)
+    for _ in range(15):
+        X = draw(rng, 100, place, n_bad=20)
+        robust.partial_fit(X)
+        plain.partial_fit(X)
+        assert (robust.weights_[:20] < 1e-3).all()
+    assert gap(robust, place[:2]) < 0.02
+    assert gap(plain, place[:2]) > 0.2
+
+
+def test_a_batch_of_nothing_but_outliers_changes_nothing():
+    rng, place = np.random.default_rng(3), world(0)
+    model = CorrTensor(RANKS).partial_fit(draw(rng, 200, place))
+    before = model.factors_
+    model.partial_fit(20 * rng.normal(size=(50, 12, 9)))
+    assert gap(model, before) < 1e-6
+
+
+@pytest.mark.parametrize("model", [MultilinearSubspace(RANKS), CorrTensor(RANKS)])
+def test_a_drift_is_followed(model):
+    rng, old, new = np.random.default_rng(4), world(0), world(1)
+    for _ in range(10):
+        model.partial_fit(draw(rng, 200, old), decay=0.7)
+    assert gap(model, old[:2]) < 0.02
+    for _ in range(25):
+        model.partial_fit(draw(rng, 200, new), decay=0.7)
+    assert gap(model, new[:2]) < 0.05
+
+
+def test_fit_ends_a_stream(make_samples):
+    X = make_samples(2, n_bad=0)
+    model = make("MPCA", RANKS).partial_fit(X).partial_fit(X)
+    model.fit(X)
+    fitted = make("MPCA", RANKS).fit(X)
+    assert_allclose(model.factors_[0], fitted.factors_[0])
+    assert model.partial_fit(X).n_samples_seen_ == len(X)
+
+
+def test_a_large_mode():
+    rng = np.random.default_rng(5)
+    U = np.linalg.qr(rng.normal(size=(2500, 3)))[0]
+    model = make("MPCA", 3)
+    for _ in range(6):
+        X = rng.normal(size=(40, 3)) * [4, 3, 2] @ U.T + 0.01 * rng.normal(size=(40, 2500))
+        model.partial_fit(X)
+    assert gap(model, [U]) < 0.05
+
+
+@pytest.mark.parametrize("decay", [0, -1, 1.5, np.nan])
+def test_decay_out_of_range(decay, make_samples):
+    with pytest.raises(ValueError, match="decay="):
+        make("MPCA", RANKS).partial_fit(make_samples(2), decay=decay)
+
+
+def test_a_bad_batch_leaves_the_stream_alone(make_samples):
+    X = make_samples(2)
+    model = CorrTensor(RANKS).partial_fit(X)
+    before = dict(vars(model))
+    bad = X.copy()
+    bad[3, 2, 1] = np.nan
+    with pytest.raises(ValueError, match="sample 3"):
+        model.partial_fit(bad)
+    with pytest.raises(ValueError, match="shape"):
+        model.partial_fit(X[:, :5])
+    assert vars(model) == before
