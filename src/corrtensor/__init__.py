@@ -1,18 +1,60 @@
 """Robust multilinear subspace learning."""
 
-from corrtensor import datasets, losses, metrics
-from corrtensor.corr_tensor import CorrTensor, RejectionWarning
-from corrtensor.methods import METHODS, make
-from corrtensor.subspace import MultilinearSubspace
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from corrtensor import datasets, losses, metrics
+    from corrtensor.corr_tensor import CorrTensor, RejectionWarning
+    from corrtensor.methods import METHODS, make
+    from corrtensor.subspace import MultilinearSubspace
+    from corrtensor.tasks import (
+        CorrentropyCenterClassifier,
+        DensityPeaksKMeans,
+        SubspaceClassifier,
+        TensorOutlierDetector,
+    )
 
 __all__ = [
     "METHODS",
     "CorrTensor",
+    "CorrentropyCenterClassifier",
+    "DensityPeaksKMeans",
     "MultilinearSubspace",
     "RejectionWarning",
+    "SubspaceClassifier",
+    "TensorOutlierDetector",
     "datasets",
     "losses",
     "make",
     "metrics",
 ]
 __version__ = "0.1.0"
+
+# Where each name lives. They are imported when first used, so that the command line starts fast.
+_HOMES = {
+    "CorrTensor": "corr_tensor",
+    "RejectionWarning": "corr_tensor",
+    "METHODS": "methods",
+    "make": "methods",
+    "MultilinearSubspace": "subspace",
+    "CorrentropyCenterClassifier": "tasks",
+    "DensityPeaksKMeans": "tasks",
+    "SubspaceClassifier": "tasks",
+    "TensorOutlierDetector": "tasks",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        value = getattr(import_module(f"corrtensor.{_HOMES[name]}"), name)
+    elif name in __all__:
+        value = import_module(f"corrtensor.{name}")
+    else:
+        raise AttributeError(f"module 'corrtensor' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

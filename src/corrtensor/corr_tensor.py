@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
 
 from corrtensor.losses import Correntropy, Loss, lower_quantile
-from corrtensor.questions import REACH, STARTS, ask, score_distances, without_leverage
+from corrtensor.questions import REACH, STARTS, ask
 from corrtensor.solver import Options, Solution, State, solve, weighted_quantiles
 from corrtensor.sources import Source
 from corrtensor.starts import distances, times
@@ -60,8 +59,6 @@ class CorrTensor(MultilinearSubspace):
         median with samples scaled to unit distance; ``"subsets"`` with the best of many fits of
         a few samples. ``"auto"`` is ``"subsets"`` for ``reject="minority"``, else ``"tight"``
         if ``scale="auto"``, else ``"2dsvd"``.
-    leverage : bool, default=False
-        Also let go of samples that the subspace explains but that lie far out inside it.
     center : {"weighted", "plain", None}, default="weighted"
         The mean: weighted and updated in every sweep, the plain mean, or none.
     order : int, default=None
@@ -101,7 +98,7 @@ class CorrTensor(MultilinearSubspace):
     diagnostics_ : dict
         ``effective_samples``, the number of samples that the weights amount to; ``rejected``,
         the samples of weight below one half; ``contested``, samples that are kept but that
-        ``reject="minority"`` would doubt; with leverage, ``score_distances``.
+        ``reject="minority"`` would doubt.
     ranks_, core_shape_, sample_shape_ : tuple of int
         Shapes of a core and of a sample.
     n_features_in_ : int
@@ -134,7 +131,6 @@ class CorrTensor(MultilinearSubspace):
         scale: str | float | None = "auto",
         reject: str = "unexplained",
         init: Any = "auto",
-        leverage: bool = False,
         center: str | None = "weighted",
         order: int | None = None,
         sample_shape: tuple[int, ...] | None = None,
@@ -151,7 +147,6 @@ class CorrTensor(MultilinearSubspace):
         self.scale = scale
         self.reject = reject
         self.init = init
-        self.leverage = leverage
         self.center = center
         self.order = order
         self.sample_shape = sample_shape
@@ -218,27 +213,20 @@ class CorrTensor(MultilinearSubspace):
             rng = check_random_state(self.random_state)
             answer = ask(name, source, start, loss, options, sample_weight, rng)
             start, contested = answer.state, answer.contested
-        kept = None
-        if self.leverage:
-            start, kept = without_leverage(source, start, loss, options, sample_weight)
-            sample_weight = times(kept, sample_weight)
         solution = solve(source, start, loss, options, sample_weight)
-        if kept is not None:
-            solution = replace(solution, weights=solution.weights * kept)
-        self._diagnose(source, solution, contested)
+        self._diagnose(solution, contested)
         return solution
 
-    def _diagnose(self, source: Source, solution: Solution, contested: np.ndarray) -> None:
+    def _diagnose(self, solution: Solution, contested: np.ndarray) -> None:
         w = solution.weights
+        count = float(w.sum() ** 2 / np.square(w).sum())
         self.diagnostics_ = {
-            "effective_samples": float(w.sum() ** 2 / np.square(w).sum()),
+            "effective_samples": count,
             "rejected": np.flatnonzero(w < 0.5),
             "contested": contested,
         }
-        if self.leverage:
-            self.diagnostics_["score_distances"] = score_distances(source, solution.state)
         few = max(FEWEST_SAMPLES, FEWEST_SHARE * len(w))
-        if (count := self.diagnostics_["effective_samples"]) < few:
+        if count < few:
             warnings.warn(
                 f"only {count:.1f} of {len(w)} samples count: the bandwidth "
                 f"(alpha={self.alpha}, beta={self.beta}, scale={self.scale!r}) is too narrow",

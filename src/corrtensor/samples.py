@@ -21,16 +21,20 @@ class Sliceable(Protocol):
     """An array that may live on disk: zarr, h5py, memmap, or anything like them."""
 
     @property
-    def shape(self) -> tuple[int, ...]: ...
+    def shape(self) -> tuple[int, ...]:
+        """Its shape, samples along axis 0."""
+        ...
 
     @property
-    def dtype(self) -> np.dtype: ...
+    def dtype(self) -> np.dtype:
+        """Its type."""
+        ...
 
     def __getitem__(self, key: Any) -> Any: ...
 
 
 def as_float(dtype: np.dtype) -> np.dtype:
-    """Return the type samples of ``dtype`` are worked on in: single stays single, all else double."""
+    """Return the type to work in: single precision stays single, all else becomes double."""
     return np.dtype(np.float32 if dtype in (np.float16, np.float32) else np.float64)
 
 

@@ -18,7 +18,6 @@ from corrtensor.losses import Loss, lower_quantile
 from corrtensor.sketch import basis, nystrom
 from corrtensor.sources import Source, single_blas
 
-
 # A rise of the objective by more than this share is no longer rounding.
 ROUNDING = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 1e-5}
 # A residual below this share of the median is an exact fit.
@@ -152,10 +151,11 @@ def solve(
     )
     if state.norms is None or state.squares is None:
         part = source.reduce(ResidualPass(source.at(state.mean, state.factors)), norms=state.norms)
-        norms = np.concatenate(part.norms) if state.norms is None else state.norms
-        state = replace(state, norms=norms, squares=np.concatenate(part.squares))
+        known = np.concatenate(part.norms) if state.norms is None else state.norms
+        state = replace(state, norms=known, squares=np.concatenate(part.squares))
     s, norms = state.squares, state.norms
-    assert s is not None and norms is not None  # noqa: S101
+    assert s is not None  # noqa: S101
+    assert norms is not None  # noqa: S101
     # Residuals at the level of rounding tell nothing of the scale.
     typical = lower_quantile(weighted_quantiles(norms, sample_weight))
     noise = np.square(64 * np.finfo(source.dtype).eps) * typical

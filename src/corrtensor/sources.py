@@ -221,7 +221,7 @@ class Source:
     def take(self, indices: np.ndarray) -> np.ndarray:
         """Return chosen samples as they are, in double precision."""
         if isinstance(self.X, np.ndarray):
-            rows = self.X[indices].astype(np.float64)
+            rows = self.X[indices].astype(np.float64, copy=False)
         else:
             rows = np.empty((len(indices), *self.sample_shape))
             # Samples of one stored chunk are read together, others one by one.

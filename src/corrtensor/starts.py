@@ -158,8 +158,8 @@ def unexplained(
     outliers can hold it where it is. Another first passes through tight rounds, a Gaussian
     kernel of twice the median residual, which shake off outliers even when they are almost half
     of the samples, and may lose the rarer kind. The second is right when it explains the
-    majority much better or differs on many samples; when they differ on a few, these are
-    explained, and the first is right.
+    majority much better, or no worse without many samples; when they differ on a few, these
+    are explained, and the first is right.
     """
     wide = grow(source, start, loss, options, sample_weight)
     state, tight = start, replace(options, max_iter=TIGHT_SWEEPS)
@@ -172,7 +172,8 @@ def unexplained(
     medians = [
         lower_quantile(weighted_quantiles(fit.residuals, sample_weight)) for fit in (wide, narrow)
     ]
-    masked = medians[1] < MASKED_MEDIAN * medians[0] or dropped > MASKED_SHARE
+    gain = medians[1] / medians[0] if medians[0] > 0 else 1.0
+    masked = gain < MASKED_MEDIAN or (dropped > MASKED_SHARE and gain < 1 + SETTLED)
     return (narrow if masked else wide), shaken.weights < DOUBTED
 
 

@@ -34,7 +34,9 @@ def check_ranks(ranks: Any, shape: tuple[int, ...]) -> tuple[Rank, ...]:
             f"ranks={ranks!r} has {len(entries)} entries; the samples have {len(shape)} modes, "
             f"their shape is {shape}"
         )
-    checked = tuple(_check_rank(k, n, a, ranks) for n, (k, a) in enumerate(zip(entries, shape)))
+    checked = tuple(
+        _check_rank(k, n, a, ranks) for n, (k, a) in enumerate(zip(entries, shape, strict=True))
+    )
     if all(k is None for k in checked):
         raise ValueError(f"ranks={ranks!r} leaves every mode of the samples whole; give one a rank")
     return checked
@@ -225,27 +227,33 @@ class MultilinearSubspace(TensorTransformer):
         ranks = check_ranks(self.ranks, shape)
         if X.shape[0] < 2:
             raise ValueError(f"n_samples={X.shape[0]}: at least two samples are needed")
-        if sample_weight is not None:
-            sample_weight = _check_sample_weight(
-                sample_weight, X, dtype=np.float64, ensure_non_negative=True
-            )
-            if np.count_nonzero(sample_weight) < 2:
-                raise ValueError("sample_weight leaves fewer than two samples that count")
+        weight = self._check_weight(sample_weight, X)
         source = Source(X, n_jobs=self.n_jobs, block_size=self.block_size)
         centered = options.center is not None
-        start = spectral(source, ranks, centered=centered, weights=sample_weight)
-        refuse_identical(start, sample_weight, np.finfo(source.dtype).eps)
+        start = spectral(source, ranks, centered=centered, weights=weight)
+        refuse_identical(start, weight, np.finfo(source.dtype).eps)
         if not any(isinstance(k, float | str) for k in ranks):
-            return self._sweep(source, start, loss, options, sample_weight)
+            return self._sweep(source, start, loss, options, weight)
         # Ranks by energy depend on the weights, and these on the ranks: once more is enough.
-        weights = self._first_weights(source, start, sample_weight)
+        weights = self._first_weights(source, start, weight)
         start = spectral(source, ranks, centered=centered, weights=weights)
-        solution = self._sweep(source, start, loss, options, sample_weight)
-        weights = times(solution.weights, sample_weight)
+        solution = self._sweep(source, start, loss, options, weight)
+        weights = times(solution.weights, weight)
         again = spectral(source, ranks, centered=centered, weights=weights)
         if _shapes(again) == _shapes(start):
             return solution
-        return self._sweep(source, again, loss, options, sample_weight)
+        return self._sweep(source, again, loss, options, weight)
+
+    @staticmethod
+    def _check_weight(sample_weight: ArrayLike | None, X: Any) -> np.ndarray | None:
+        if sample_weight is None:
+            return None
+        weight: np.ndarray = _check_sample_weight(
+            sample_weight, X, dtype=np.float64, ensure_non_negative=True
+        )
+        if np.count_nonzero(weight) < 2:
+            raise ValueError("sample_weight leaves fewer than two samples that count")
+        return weight
 
     def _first_weights(
         self, source: Source, start: State, sample_weight: np.ndarray | None
@@ -287,12 +295,13 @@ class MultilinearSubspace(TensorTransformer):
 
     @contextmanager
     def _unchanged_on_error(self) -> Iterator[None]:
-        before = dict(vars(self))
+        state = self.__dict__
+        before = dict(state)
         try:
             yield
         except BaseException:
-            vars(self).clear()
-            vars(self).update(before)
+            state.clear()
+            state.update(before)
             raise
 
     def partial_fit(self, X: Any, y: object = None, *, decay: float = 0.95) -> Self:

@@ -6,12 +6,12 @@ the mean squared residual of the good samples, divided by that of MPCA fitted to
 
 from __future__ import annotations
 
-import os
 import time
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -37,7 +37,7 @@ from corrtensor.methods import make
 
 __all__ = ["METHODS", "OUTLIERS", "DataSet", "Robustness", "find_data", "quick", "robustness"]
 
-Folder = str | os.PathLike[str] | None
+Folder = str | Path | None
 
 PERSON, DIGIT = "Colin_Powell", 3
 ONE_DIGIT, ALL_DIGITS = 600, 2000
@@ -183,7 +183,7 @@ class Robustness:
     ----------
     data : tuple of DataSet
         What is spoiled.
-    folder : path-like or None
+    folder : str, Path or None
         Where the data sets are.
     outliers : tuple of str
         Names in ``OUTLIERS``.
@@ -276,7 +276,7 @@ def find_data(folder: Folder = None) -> tuple[tuple[DataSet, ...], tuple[str, ..
 
     Parameters
     ----------
-    folder : path-like, default=None
+    folder : str or Path, default=None
         Where to look; by default as the loaders do.
 
     Returns
@@ -308,7 +308,7 @@ def robustness(folder: Folder = None) -> Robustness:
 
     Parameters
     ----------
-    folder : path-like, default=None
+    folder : str or Path, default=None
         Where the real data sets are; by default as the loaders look for them.
 
     Returns

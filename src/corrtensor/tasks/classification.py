@@ -169,7 +169,7 @@ class CorrentropyCenterClassifier(ScoringClassifier):
         """Return the centres and the share that each sample has in its own."""
         centers = np.empty((len(self.classes_), flat.shape[1]))
         shares = np.empty(len(flat))
-        for c, label in enumerate(self.classes_):
+        for c, label in enumerate(self.classes_.tolist()):
             members = np.flatnonzero(codes == c)
             w = self.weights_[members]
             if not w.any():

@@ -101,7 +101,7 @@ class DensityPeaksKMeans(
     >>> X[0] = 1000
     >>> model = DensityPeaksKMeans(3, n_init=0).fit(X, sample_weight=np.arange(60) > 0)
     >>> model.cluster_centers_.mean(axis=(1, 2)).round().astype(int).tolist()
-    [10, 5, 0]
+    [5, 10, 0]
     """
 
     def __init__(

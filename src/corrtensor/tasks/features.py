@@ -87,14 +87,16 @@ def squared_residuals(subspace: Any, X: Any) -> np.ndarray:
 
 
 def sample_weights(subspace: Any, X: Any) -> np.ndarray | None:
-    """Return how much the subspace's loss lets each sample count, the largest 1.
+    """Return how much each sample of a task counts, the largest 1; ``None`` if all do alike.
 
-    ``None`` for a subspace without a loss: its samples all count alike. On the samples of the fit
-    these are its ``weights_``; a frozen subspace weighs samples that it has not seen, too.
+    A subspace that was fitted to X has its ``weights_``. A frozen one may have seen other samples:
+    its loss weighs these by their residuals.
     """
     loss = getattr(subspace, "loss_", None)
     if loss is None:
         return None
+    if not isinstance(subspace, FrozenEstimator):
+        return np.asarray(subspace.weights_)
     log_w = loss.log_weight(squared_residuals(subspace, X))
     return np.exp(log_w - log_w.max())
 

@@ -131,7 +131,8 @@ class SubspaceClassifier(ScoringClassifier):
             return fit_in_span(subspace, X) if spanned(subspace, X) else subspace.fit(X)
         except ValueError as error:
             raise ValueError(
-                f"no subspace for class {self.classes_[c]!r} with its {len(X)} samples: {error}"
+                f"no subspace for class {self.classes_.tolist()[c]!r} "
+                f"with its {len(X)} samples: {error}"
             ) from error
 
     def _read(self, X: Any, *, reset: bool = False) -> np.ndarray:
@@ -155,13 +156,12 @@ class SubspaceClassifier(ScoringClassifier):
 
 def spanned(subspace: Any, X: np.ndarray) -> bool:
     """Tell whether a subspace may be fitted to vectors in coordinates of their own span."""
-    return (
-        isinstance(subspace, MultilinearSubspace)
-        and subspace.sample_shape is None
-        and X.ndim == 2
-        and len(X) < X.shape[1]
-        and not (isinstance(subspace.ranks, int) and subspace.ranks > len(X))
-    )
+    if not isinstance(subspace, MultilinearSubspace) or X.ndim != 2 or len(X) >= X.shape[1]:
+        return False
+    if subspace.sample_shape is not None or not isinstance(getattr(subspace, "init", ""), str):
+        return False
+    ranks = np.atleast_1d(np.asarray(subspace.ranks, dtype=object))
+    return not any(isinstance(k, int | np.integer) and k > len(X) for k in ranks)
 
 
 def fit_in_span(subspace: MultilinearSubspace, X: np.ndarray) -> MultilinearSubspace:

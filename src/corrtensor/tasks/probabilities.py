@@ -50,7 +50,7 @@ class ScoringClassifier(ClassifierMixin, BaseEstimator):
         if len(self.classes_) < 2:
             raise ValueError(
                 f"{type(self).__name__} needs at least two classes; "
-                f"y has only one class, {self.classes_[0]!r}"
+                f"y has only one class, {self.classes_.tolist()[0]!r}"
             )
         return codes
 

@@ -1,0 +1,87 @@
+"""The benchmark's bookkeeping: what is counted, what is compared, and failures that are rows."""
+
+import json
+
+import numpy as np
+import pytest
+
+from corrtensor.experiments import bench
+
+
+def test_nominal_operations_against_a_count_by_hand():
+    N, a, b, k1, k2 = 3, 5, 4, 2, 3
+    products = [(a, b, k2), (k1, a, k2), (a, k2, a), (k1, a, b), (b, k1, b)]
+    assert bench.nominal_flops((N, a, b), (k1, k2)) == sum(
+        2 * N * m * i * n for m, i, n in products
+    )
+    strict = bench.nominal_flops((N, a, b), (k1, k2), symmetric=0.5)
+    assert strict == bench.nominal_flops((N, a, b), (k1, k2)) - N * (a * a * k2 + b * b * k1)
+
+
+def test_a_peer_that_fails_is_a_row():
+    def broken():
+        raise RuntimeError("no such solver")
+
+    times = bench.in_turns({"ours": lambda: None, "peer": broken}, 3)
+    row = bench.compare("case", times, "peer", at_least=2)
+    assert row.ratio is None
+    assert row.ok is None
+    assert row.note == "RuntimeError: no such solver"
+
+
+@pytest.mark.parametrize(
+    ("bars", "ratio", "ok"),
+    [
+        ({"at_least": 3}, 4.0, True),
+        ({"at_least": 5}, 4.0, False),
+        ({"at_most": 0.3}, 0.25, True),
+        ({"at_most": 0.2}, 0.25, False),
+        ({}, 4.0, None),
+    ],
+)
+def test_bars(bars, ratio, ok):
+    row = bench.compare("case", {"ours": 1.0, "peer": 4.0}, "peer", **bars)
+    assert row.ratio == ratio
+    assert row.ok is ok
+
+
+def test_tasks_take_turns():
+    order = []
+    tasks = {name: lambda name=name: order.append(name) for name in "ab"}
+    assert all(seconds >= 0 for seconds in bench.in_turns(tasks, 3).values())
+    assert order == list("ababab")
+
+
+def test_a_fit_that_rests_early_is_no_measure_of_a_sweep():
+    X = bench.draw((50, 6, 5), (2, 2), "float64") * 0 + np.arange(5.0)
+    X[0] += 1
+    with pytest.raises(RuntimeError, match="came to rest after"):
+        bench.sweeps_of("GLRAM", X, (2, 2), 50)()
+
+
+def test_the_sparse_file_has_its_size_and_some_noise(tmp_path):
+    bench.sparse_file(tmp_path / "x", 1000)
+    X = np.memmap(tmp_path / "x", np.uint8, "r", shape=(1000, 100, 100))
+    assert 300 < (X.reshape(1000, -1).max(axis=1) > 0).sum() <= 500
+
+
+@pytest.mark.parametrize(("ok", "code"), [(True, 0), (False, 1), (None, 0)])
+def test_the_command_prints_a_table_and_writes_records(ok, code, tmp_path, monkeypatch):
+    from typer.testing import CliRunner
+
+    from corrtensor.cli import build_app
+
+    row = bench.BenchRow("partial_tucker 64x64", "0.81 s", "33.9 s", 41.9, ">= 30", ok)
+    monkeypatch.setattr(bench, "run_bench", lambda quick: iter([row]))
+    points = [bench.Point("samples N", "MPCA", n, n / 1e3) for n in (10, 20)]
+    monkeypatch.setattr(bench, "run_series", lambda quick: points)
+    result = CliRunner().invoke(build_app(), ["bench", "--quick", "--out", str(tmp_path / "out")])
+    assert result.exit_code == code
+    assert "41.90" in result.stdout
+    assert ("short" in result.stdout) == (ok is False)
+    lines = [
+        json.loads(line) for line in (tmp_path / "out" / "bench.jsonl").read_text().splitlines()
+    ]
+    assert "numpy" in lines[0]["origin"]["versions"]
+    assert lines[1]["ratio"] == 41.9
+    assert (tmp_path / "out" / "bench.png").stat().st_size > 1000
