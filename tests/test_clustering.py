@@ -22,7 +22,8 @@ from corrtensor.tasks.density_peaks import cutoff_distance, decision_graph
 
 
 # Some checks have only four distinct samples.
-@parametrize_with_checks([DensityPeaksKMeans(3)])
+@pytest.mark.filterwarnings("ignore:Number of distinct clusters")
+@parametrize_with_checks([DensityPeaksKMeans()])
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 

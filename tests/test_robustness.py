@@ -64,22 +64,23 @@ DEFAULT = [
     *cells("unexplained", 1.005, [d.name for d in DATA if d is not THIN_ORL], ["none"], [0.0]),
 ]
 MINORITY = [
-    *cells("minority", 1.03, ["digits"], SIMPLE, [0.1, 0.3, 0.45]),
-    *cells("minority", 1.03, ["LFW grey", "MNIST 3"], SIMPLE, [0.45], [0, 1]),
-    *cells("minority", 1.03, ["LFW grey", "MNIST 3"], SIMPLE, [0.3], [2]),
-    *cells("minority", 1.03, ["LFW grey", "MNIST 3"], ["block"], [0.1], [1]),
-    *cells("minority", 1.03, [THIN_ORL.name], SIMPLE, [0.45], [0]),
+    *cells("minority", 1.03, ["digits"], SIMPLE, [0.45]),
+    *cells("minority", 1.03, ["digits"], ["block"], [0.1, 0.3]),
+    *cells("minority", 1.03, ["LFW grey", "MNIST 3"], SIMPLE, [0.45], [0]),
+    *cells("minority", 1.03, ["LFW grey", "MNIST 3"], ["block"], [0.3], [2]),
+    *cells("minority", 1.03, ["MNIST 3"], ["block"], [0.1], [1]),
+    *cells("minority", 1.03, [THIN_ORL.name], ["noise"], [0.45], [0]),
     *cells("minority", 1.03, [THIN_ORL.name], ["block"], [0.3], [1]),
     *cells("minority", 1.03, ["LFW colour"], ["block"], [0.45], [0]),
     *cells("minority", 1.05, ["digits"], ["near-copies"], [0.1, 0.3]),
-    *cells("minority", 1.05, ["LFW grey", "MNIST 3"], ["near-copies"], [0.1, 0.3], [0, 1]),
-    *cells("minority", 1.05, [THIN_ORL.name], ["near-copies"], [0.3]),
-    *cells("minority", 1.01, ["LFW grey", "MNIST 3"], ["none"], [0.0], [1]),
-    *cells("minority", 1.01, ["digits", THIN_ORL.name], ["none"], [0.0], [0]),
+    *cells("minority", 1.05, ["MNIST 3"], ["near-copies"], [0.1, 0.3], [1]),
+    *cells("minority", 1.05, ["LFW grey", THIN_ORL.name], ["near-copies"], [0.3], [0]),
+    *cells("minority", 1.01, ["MNIST 3"], ["none"], [0.0], [1]),
+    *cells("minority", 1.01, ["LFW grey", "digits", THIN_ORL.name], ["none"], [0.0], [0]),
 ]
 LEVERAGE = [
-    *cells("leverage", 1.10, ["digits", "MNIST 3", "LFW grey"], ["pattern"], [0.15, 0.4], [1]),
-    *cells("leverage", 1.10, ["Yale", "ORL"], ["pattern"], [0.4], [1]),
+    *cells("leverage", 1.10, ["digits", "MNIST 3", "LFW grey"], ["pattern"], [0.15, 0.4], [0]),
+    *cells("leverage", 1.10, ["MNIST 3", "LFW grey"], ["pattern"], [0.15], [2]),
 ]
 EVERYTHING = [
     *cells("unexplained", 1.02, ["Yale", "ORL", "LFW grey", "LFW colour"], SIMPLE, [0.1, 0.3]),
