@@ -18,6 +18,7 @@ from corrtensor.datasets import load_digits, load_mnist, magnified_outliers
 from corrtensor.losses import Correntropy
 from corrtensor.tasks import CorrentropyCenterClassifier, SubspaceClassifier
 from corrtensor.tasks.nearest_subspace import fit_in_span
+from corrtensor.tasks.probabilities import fit_temperature
 
 
 @parametrize_with_checks(
@@ -161,12 +162,26 @@ def test_frozen_is_kept_and_weighs_new_samples(stack, ranks_of):
     assert_array_equal(again.weights_, again.subspace_.weights_)
 
 
-def test_leverage_reaches_the_centers(stack, ranks_of):
-    """Weights that are not in the loss alone are kept: those of ``leverage=True``."""
+@pytest.mark.parametrize("kernel", ["frobenius", "entries"])
+def test_temperature_is_learnt_from_samples_left_out(stack, ranks_of, kernel):
+    """Each sample against the centre of the others of its class, which is formed anew here."""
     X, y = stack
-    subspace = CorrTensor(ranks_of[2], leverage=True)
-    model = CorrentropyCenterClassifier(subspace).fit(X, y)
-    assert_array_equal(model.weights_, clone(subspace).fit(X).weights_)
+    model = CorrentropyCenterClassifier(CorrTensor(ranks_of[2]), kernel=kernel).fit(X, y)
+    cores, w = model.subspace_.transform(X), model.weights_
+    codes = np.searchsorted(model.classes_, y)
+    scores = np.empty((len(X), 3))
+    for i in range(len(X)):
+        for c, center in enumerate(model.centers_):
+            if codes[i] == c:
+                others = (codes == c) & (np.arange(len(X)) != i)
+                center = np.average(cores[others], axis=0, weights=w[others])
+            d = np.abs(cores[i] - center) / model.width_
+            if kernel == "frobenius":
+                scores[i, c] = -np.square(d).sum()
+            else:
+                scores[i, c] = np.log(np.exp(-np.square(d)).sum())
+    expected = fit_temperature(scores, codes, w)
+    assert model.temperature_ == pytest.approx(expected, rel=1e-4)
 
 
 def test_probabilities(digits):

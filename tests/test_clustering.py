@@ -62,7 +62,8 @@ def test_decision_graph_against_loops(weighted):
     if weighted:
         weights = np.random.default_rng(1).random(50)
         counts = weights > 0.3
-        weights[~counts] = 1e-9
+        # a sample that would be chosen, did it count
+        counts[decision_graph(X, weights, counts, 1, 2.5).chosen] = False
     graph = decision_graph(X, weights, counts, 5, 2.5)
     rho, delta = graph_by_loops(X, weights, counts, 2.5)
     assert_allclose(graph.rho, rho, rtol=1e-10)

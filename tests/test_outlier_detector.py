@@ -23,7 +23,7 @@ from corrtensor.datasets import (
     load_yale,
 )
 from corrtensor.tasks import TensorOutlierDetector
-from corrtensor.tasks.outliers import upper_cut
+from corrtensor.tasks.outliers import cut_above, upper_cut
 
 
 @parametrize_with_checks([TensorOutlierDetector(), TensorOutlierDetector(contamination=0.1)])
@@ -89,6 +89,18 @@ def test_outliers_do_not_move_the_cut_far(share, weighted):
     cut = upper_cut(s, np.where(bad, 1e-6, 1.0) if weighted else None)
     assert (s[bad] > cut).all()
     assert (s[~bad] > cut).mean() < 0.005
+
+
+def test_skewed_roots_have_the_deviation_of_their_upper_half():
+    roots = np.random.default_rng(0).exponential(size=1001)
+    median = np.sort(roots)[500]
+    upper = np.sort(roots - median)[500:]
+    expected = median + 2 * 1.4826 * upper[250]
+    assert cut_above(roots, np.ones(1001), 2.0, skewed=True) == pytest.approx(expected)
+    # skewed the other way, the upper half is the narrower one and does not count
+    both = np.sort(np.abs(roots - median))[500]
+    expected = -median + 2 * 1.4826 * both
+    assert cut_above(-roots, np.ones(1001), 2.0, skewed=True) == pytest.approx(expected)
 
 
 def test_cut_with_many_equal_residuals():
@@ -200,6 +212,10 @@ SPOILS = {
     "block 10 %": lambda X: block_outliers(X, 0.1, rng=0),
     "block 30 %": lambda X: block_outliers(X, 0.3, rng=0),
 }
+QUICK = ("noise 30 %", "block 30 %")
+EVERY_SPOIL = pytest.mark.parametrize(
+    "spoil", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in SPOILS]
+)
 
 
 @pytest.fixture(scope="module")
@@ -207,39 +223,47 @@ def yale(data_dir):
     return load_yale(data_dir, size=(100, 100)).images / 255
 
 
-@pytest.fixture(scope="module")
-def orl(data_dir):
-    return load_orl(data_dir).images[:200] / 255
+@pytest.mark.data
+@EVERY_SPOIL
+@pytest.mark.parametrize("ranks", [0.95, pytest.param(50, marks=pytest.mark.slow)])
+def test_spoiled_yale_faces(yale, spoil, ranks):
+    check_detection(yale, SPOILS[spoil], ranks)
 
 
 @pytest.mark.data
-@pytest.mark.parametrize("spoil", SPOILS.values(), ids=SPOILS)
-class TestFaces:
-    @pytest.mark.parametrize("ranks", [0.95, 50])
-    def test_yale(self, yale, spoil, ranks):
-        check_detection(yale, spoil, ranks)
-
-    def test_orl(self, orl, spoil):
-        check_detection(orl, spoil)
+@EVERY_SPOIL
+def test_spoiled_orl_faces(data_dir, spoil):
+    check_detection(load_orl(data_dir).images[:100] / 255, SPOILS[spoil])
 
 
-def false_alarms(X, ranks=0.95):
+def false_alarms(X, ranks):
     return (TensorOutlierDetector(CorrTensor(ranks)).fit_predict(X) == -1).mean()
 
 
+SOME_RANKS = pytest.mark.parametrize(
+    "ranks", [0.95, *(pytest.param(k, marks=pytest.mark.slow) for k in (0.8, 14, 20))]
+)
+
+
 @pytest.mark.data
-@pytest.mark.parametrize("ranks", [0.8, 0.95, 20, 50, 70])
+@pytest.mark.parametrize(
+    "ranks", [0.95, 50, *(pytest.param(k, marks=pytest.mark.slow) for k in (0.8, 20, 70))]
+)
 def test_clean_yale_faces(yale, ranks):
     assert false_alarms(yale, ranks) <= 0.05
 
 
 @pytest.mark.data
-@pytest.mark.parametrize("ranks", [0.8, 0.95, 30])
-def test_clean_faces_and_digits_not_tuned_on(data_dir, ranks):
+@SOME_RANKS
+def test_clean_faces_not_tuned_on(data_dir, ranks):
     """The rule was settled on Yale, ORL and scikit-image's faces; these were kept aside."""
-    lfw = load_lfwcrop(data_dir).images[:236] @ [0.299, 0.587, 0.114] / 255
-    assert false_alarms(lfw, ranks) <= 0.05
-    digits = load_mnist(data_dir)
-    for digit in (0, 1, 3):
-        X = digits.images[digits.target == digit][:600] / 255
-        assert false_alarms(X, min(ranks, 14) if ranks > 1 else ranks) <= 0.05
+    X = load_lfwcrop(data_dir).images[:236] @ [0.299, 0.587, 0.114] / 255
+    assert false_alarms(X, ranks) <= 0.05
+
+
+@pytest.mark.data
+@SOME_RANKS
+@pytest.mark.parametrize("digit", [0, 1, 3])
+def test_clean_digits_not_tuned_on(data_dir, digit, ranks):
+    data = load_mnist(data_dir)
+    assert false_alarms(data.images[data.target == digit][:600] / 255, ranks) <= 0.05

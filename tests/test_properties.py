@@ -59,7 +59,6 @@ habits = st.fixed_dictionaries(
     {
         "center": st.sampled_from(["weighted", "plain", None]),
         "init": st.sampled_from(["auto", "2dsvd", "spherical"]),
-        "leverage": st.booleans(),
     }
 )
 

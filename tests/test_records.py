@@ -1,5 +1,6 @@
 """Records: killed at any byte, resumed, never done twice; failures are records too."""
 
+import inspect
 import json
 import os
 import signal
@@ -157,6 +158,12 @@ def test_no_file_has_no_records(tmp_path):
     assert read_records(tmp_path / "nothing.jsonl") == []
 
 
+MODULE = """
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from corrtensor.experiments.records import Trial
+"""
 SCRIPT = """
 import sys
 from pathlib import Path
@@ -173,9 +180,8 @@ if __name__ == "__main__":
 def test_killed_for_good_it_loses_nothing_and_leaves_no_workers(tmp_path):
     """Two processes work; the parent is killed without a chance to clean up, then run again."""
     seen, path, script = tmp_path / "seen", tmp_path / "r.jsonl", tmp_path / "script.py"
-    # A module of its own: workers import the experiment by its name.
-    source = Path(__file__).read_text(encoding="utf-8")
-    (tmp_path / "squares_module.py").write_text(source, encoding="utf-8")
+    # A module of its own, without pytest: workers import the experiment by its name.
+    (tmp_path / "squares_module.py").write_text(MODULE + inspect.getsource(Squares))
     script.write_text(
         SCRIPT.format(folder=str(tmp_path), module="squares_module", seen=str(seen), path=str(path))
     )

@@ -12,14 +12,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from corrtensor.kernels import ResidualPass
-from corrtensor.losses import Loss, Power
-from corrtensor.solver import Options, Solution, State, solve
+from corrtensor.losses import Loss, Power, lower_quantile
+from corrtensor.solver import Options, Solution, State, solve, weighted_quantiles
 from corrtensor.sources import Source
 from corrtensor.starts import Rank, grow, spectral, times
 
 # Random starts, the trimming steps each is given, and those the best one is given.
 TRIALS, TRIAL_STEPS, BEST_STEPS = 40, 2, 10
 LEAST_SAMPLES = 4
+# A fit of the majority has no larger median residual than this times that of all samples.
+LOST = 1.5
 # Samples among which the trials are judged.
 JURY = 300
 # Samples closer than this share of the typical squared distance are copies of one.
@@ -116,4 +118,9 @@ def minority(
     s = np.concatenate(part.squares)
     counted = better_half(s, once) * once
     state = State(mean, fitted.factors, np.concatenate(part.norms), s, counted)
-    return grow(source, state, loss, options, once), np.zeros(len(rows), dtype=bool)
+    grown = grow(source, state, loss, options, once)
+    plain = grow(source, start, loss, options, once)
+    medians = [lower_quantile(weighted_quantiles(f.residuals, once)) for f in (grown, plain)]
+    # Outliers inside a small subspace of their own can win the half and then never grow.
+    lost = medians[0] > LOST * medians[1]
+    return (plain if lost else grown), np.zeros(len(rows), dtype=bool)

@@ -155,11 +155,10 @@ NOTHING = "none"
 
 @dataclass(frozen=True)
 class Compared:
-    """A method of the grid: a published name, its settings, and the outliers it is run on."""
+    """A method of the grid: a published name and its settings."""
 
     name: str
     settings: Mapping[str, Any] = field(default_factory=dict)
-    only: tuple[str, ...] = (NOTHING, *OUTLIERS)
 
 
 METHODS: Mapping[str, Compared] = {
@@ -171,7 +170,6 @@ METHODS: Mapping[str, Compared] = {
     ),
     "unexplained": Compared("Corr-Tensor", {"reject": "unexplained"}),
     "minority": Compared("Corr-Tensor", {"reject": "minority"}),
-    "leverage": Compared("Corr-Tensor", {"leverage": True}, (NOTHING, "pattern", "transposed")),
 }
 
 
@@ -216,7 +214,6 @@ class Robustness:
             for seed in range(n)
             for dataset, ranks, kind, share in (cases[i] for i in order)
             for method in self.methods
-            if kind in METHODS[method].only
         ]
 
     def measure(self, trial: Trial) -> dict[str, Any]:
@@ -255,7 +252,10 @@ def load(dataset: DataSet, folder: Folder) -> np.ndarray:
 def spoil(
     dataset: DataSet, folder: Folder, kind: str, share: float, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return a data set with outliers, and the truth."""
+    """Return a data set with outliers, and the truth.
+
+    Kinds that replace samples replace the same ones when seed and share are the same.
+    """
     X = load(dataset, folder)
     if kind == NOTHING:
         return X, np.zeros(len(X), dtype=bool)
