@@ -78,17 +78,30 @@ def test_rate_of_false_alarms(freedom):
     assert not (small > upper_cut(small)).any()
 
 
-@pytest.mark.parametrize("share", [0.05, 0.2, 0.4])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_outliers_do_not_move_the_cut_far(share, weighted):
-    """Without weights, two fifths of the samples stretch the median; with them, nothing does."""
-    rng = np.random.default_rng(0)
-    s = rng.chisquare(50, size=1000)
-    bad = rng.random(1000) < share
-    s[bad] *= 8
+@pytest.mark.parametrize(("share", "times"), [(0.05, 4.0), (0.3, 4.0), (0.4, 8.0)])
+def test_outliers_do_not_move_the_cut(share, times, weighted):
+    s, bad = spoiled_squares(share, times)
     cut = upper_cut(s, np.where(bad, 1e-6, 1.0) if weighted else None)
     assert (s[bad] > cut).all()
     assert (s[~bad] > cut).mean() < 0.005
+
+
+def test_weights_tell_near_outliers_apart():
+    """Nearly half of the samples a little farther out: only the fit's weights know who is who."""
+    s, bad = spoiled_squares(0.48, 2.5)
+    assert (s[bad] > upper_cut(s)).mean() < 0.1
+    cut = upper_cut(s, np.where(bad, 1e-6, 1.0))
+    assert (s[bad] > cut).mean() > 0.8
+    assert cut == pytest.approx(upper_cut(s[~bad]), rel=0.3)
+
+
+def spoiled_squares(share, times):
+    rng = np.random.default_rng(0)
+    s = rng.chisquare(50, size=1000)
+    bad = rng.random(1000) < share
+    s[bad] *= times
+    return s, bad
 
 
 def test_skewed_roots_have_the_deviation_of_their_upper_half():
@@ -240,8 +253,9 @@ def false_alarms(X, ranks):
     return (TensorOutlierDetector(CorrTensor(ranks)).fit_predict(X) == -1).mean()
 
 
+# Not more: the digits were drawn in a box of 20 x 20, which ranks of 20 would explain.
 SOME_RANKS = pytest.mark.parametrize(
-    "ranks", [0.95, *(pytest.param(k, marks=pytest.mark.slow) for k in (0.8, 14, 20))]
+    "ranks", [0.95, *(pytest.param(k, marks=pytest.mark.slow) for k in (0.8, 5, 14))]
 )
 
 

