@@ -42,7 +42,7 @@ class SubspaceClassifier(ScoringClassifier):
     scale : {"median"} or None, default=None
         What a distance is divided by before distances are compared: nothing, or the median
         distance of the class's own samples. Dividing helps where some classes are noisier
-        than others without being more varied; on real images it did not (MNIST: 0.947
+        than others without being more varied; on real images it did not (MNIST: 0.946
         without, 0.86 with).
 
     Attributes
