@@ -161,7 +161,7 @@ def test_help_needs_nothing_heavy():
     code = f"""
 import sys, types
 package = types.ModuleType("corrtensor")
-package.__path__ = [{str(Path(cli.__file__).parent)!r}]
+package.__path__ = [{str(Path(cli.__file__).parents[1])!r}]
 sys.modules["corrtensor"] = package
 from corrtensor import cli
 try:

@@ -1,16 +1,16 @@
-"""The command line: parses, calls, prints.
-
-Whatever is slow to import is imported by the command that needs it, so that ``--help`` answers
-at once. Exit codes: 0 done, 1 the data cannot be used, 2 the call is wrong.
-"""
+"""Commands that study the methods: demo, bench, reproduce."""
 
 import json
 import os
-import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-__all__ = ["main"]
+from corrtensor.cli.output import complain
+
+if TYPE_CHECKING:
+    import typer
+
+__all__ = ["add_commands"]
 
 EXPERIMENTS = ("robustness",)
 FORMATS = (".png", ".pdf", ".svg")
@@ -21,31 +21,9 @@ smoother than faces: the subspace explains them, so residuals cannot tell, and
 they do little harm."""
 
 
-def main() -> None:
-    """Run the command line, or say how to install it."""
-    try:
-        import typer  # noqa: F401
-    except ImportError:
-        print(
-            "The command line needs typer and rich: pip install 'corrtensor[cli]'", file=sys.stderr
-        )
-        raise SystemExit(2) from None
-    build_app()(prog_name="corrtensor")
-
-
-def build_app() -> Any:
-    """Return the command-line application."""
+def add_commands(app: "typer.Typer") -> None:
+    """Add the commands to the application."""
     import typer
-
-    app = typer.Typer(
-        no_args_is_help=True,
-        pretty_exceptions_show_locals=False,
-        context_settings={"help_option_names": ["-h", "--help"]},
-    )
-
-    @app.callback()
-    def corrtensor() -> None:
-        """Find the structure of a stack of images or tensors, some of them spoiled."""
 
     @app.command()
     def demo(
@@ -137,13 +115,6 @@ def build_app() -> Any:
         except (ValueError, OSError) as error:
             complain(str(error))
             raise typer.Exit(1) from None
-
-    return app
-
-
-def complain(message: str) -> None:
-    """Print an error."""
-    print(f"corrtensor: {message}", file=sys.stderr)
 
 
 def run_demo_command(out: Path, seed: int, as_json: bool) -> None:
