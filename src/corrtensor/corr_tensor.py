@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,10 +12,11 @@ from sklearn.utils import check_random_state
 
 from corrtensor.losses import Correntropy, Loss, lower_quantile
 from corrtensor.questions import REACH, STARTS, ask
-from corrtensor.solver import Options, Solution, State, solve, weighted_quantiles
+from corrtensor.solver import Contested, Options, Solution, State, solve, weighted_quantiles
 from corrtensor.sources import Source
 from corrtensor.starts import distances, times
 from corrtensor.subspace import MultilinearSubspace
+from corrtensor.watching import effective_samples
 
 __all__ = ["CorrTensor", "RejectionWarning"]
 
@@ -76,6 +79,10 @@ class CorrTensor(MultilinearSubspace):
         Threads; ``None`` for as many as BLAS may use. It never changes the result.
     block_size : int, default=None
         Samples worked on at a time; ``None`` for as many as a core's cache holds.
+    callback : callable, default=None
+        Called after every sweep as ``callback(sweep, objective, effective_samples, seconds)``;
+        ends the fit there by returning true. With scikit-learn 1.9 or later its own callbacks,
+        such as progress bars, can be set by ``set_callbacks`` as well.
 
     Attributes
     ----------
@@ -97,8 +104,9 @@ class CorrTensor(MultilinearSubspace):
         The loss with its bandwidth frozen.
     diagnostics_ : dict
         ``effective_samples``, the number of samples that the weights amount to; ``rejected``,
-        the samples of weight below one half; ``contested``, samples that are kept but that
-        ``reject="minority"`` would doubt.
+        the samples of weight below one half; ``contested``, samples that are kept though a
+        narrow fit of the majority doubts them, or though they are copies of one another: where
+        ``reject="minority"`` may answer otherwise. They are sought among at most 500 samples.
     ranks_, core_shape_, sample_shape_ : tuple of int
         Shapes of a core and of a sample.
     n_features_in_ : int
@@ -139,6 +147,7 @@ class CorrTensor(MultilinearSubspace):
         random_state: Any = 0,
         n_jobs: int | None = None,
         block_size: int | None = None,
+        callback: Callable[..., object] | None = None,
     ) -> None:
         self.ranks = ranks
         self.alpha = alpha
@@ -155,21 +164,22 @@ class CorrTensor(MultilinearSubspace):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.block_size = block_size
+        self.callback = callback
 
     coupled = True
 
     def _loss(self) -> Loss:
-        if self.reject not in REACH:
+        if not isinstance(self.reject, str) or self.reject not in REACH:
             raise ValueError(f"reject={self.reject!r}: use 'unexplained' or 'minority'")
         return Correntropy(self.alpha, self.beta, self.p, self.scale, reach=REACH[self.reject])
 
     def _start_name(self) -> str:
-        if not isinstance(self.init, str):
+        if isinstance(self.init, tuple | list) and len(self.init) == 2:
             return "given"
         if self.init == "auto":
             tight = "tight" if self.scale == "auto" else "2dsvd"
             return "subsets" if self.reject == "minority" else tight
-        if self.init not in ("2dsvd", *STARTS):
+        if not isinstance(self.init, str) or self.init not in ("2dsvd", *STARTS):
             raise ValueError(
                 f"init={self.init!r}: use 'auto', '2dsvd', {', '.join(map(repr, STARTS))} "
                 "or (mean, factors)"
@@ -206,24 +216,23 @@ class CorrTensor(MultilinearSubspace):
         sample_weight: np.ndarray | None,
     ) -> Solution:
         name = self._start_name()
-        contested = np.empty(0, dtype=int)
+        contested = Contested()
         if name == "given":
             start = self._given(source, start)
         elif name != "2dsvd":
             rng = check_random_state(self.random_state)
-            answer = ask(name, source, start, loss, options, sample_weight, rng)
-            start, contested = answer.state, answer.contested
+            start, contested = ask(name, source, start, loss, options, sample_weight, rng)
         solution = solve(source, start, loss, options, sample_weight)
-        self._diagnose(solution, contested)
-        return solution
+        return replace(solution, contested=contested)
 
-    def _diagnose(self, solution: Solution, contested: np.ndarray) -> None:
-        w = solution.weights
-        count = float(w.sum() ** 2 / np.square(w).sum())
+    def _keep(self, solution: Solution, dtype: np.dtype) -> None:
+        super()._keep(solution, dtype)
+        w, contested = solution.weights, solution.contested
+        count = effective_samples(w)
         self.diagnostics_ = {
             "effective_samples": count,
             "rejected": np.flatnonzero(w < 0.5),
-            "contested": contested,
+            "contested": contested.samples,
         }
         few = max(FEWEST_SAMPLES, FEWEST_SHARE * len(w))
         if count < few:
@@ -233,11 +242,11 @@ class CorrTensor(MultilinearSubspace):
                 RejectionWarning,
                 stacklevel=5,
             )
-        if len(contested) >= max(FEWEST_CONTESTED, CONTESTED_SHARE * len(w)):
+        if len(contested.samples) >= FEWEST_CONTESTED and contested.share >= CONTESTED_SHARE:
             warnings.warn(
-                f"{len(contested)} of {len(w)} samples are explained by the subspace but unlike "
-                "the majority; look at diagnostics_['contested'], and use reject='minority' if "
-                "they are bad",
+                f"{contested.share:.0%} of the samples are explained by the subspace, but unlike "
+                "the majority or copies of one another; look at diagnostics_['contested'], and "
+                "use reject='minority' if they are bad",
                 RejectionWarning,
                 stacklevel=5,
             )

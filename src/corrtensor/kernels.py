@@ -118,6 +118,16 @@ def row_squares(T: np.ndarray) -> np.ndarray:
     return np.vecdot(rows, rows).astype(np.float64)
 
 
+def core_squares(A: np.ndarray, U: np.ndarray | None) -> np.ndarray:
+    """Return the squared norm of every sample's core, from the fibres of one mode."""
+    assert U is not None  # noqa: S101
+    first = A.transpose(2, 0, 1)
+    if not first.flags.c_contiguous:
+        return row_squares(A @ U)
+    cores = (U.T @ first.reshape(len(first), -1)).reshape(-1, *first.shape[1:])
+    return np.vecdot(cores, cores).sum(axis=0, dtype=np.float64)
+
+
 @dataclass
 class Sums:
     """Weighted sums of one pass, kept as ``exp(shift)`` times moderate numbers."""
@@ -252,13 +262,22 @@ class Projection:
         """The squared norm of the mean."""
         return float(np.vdot(self.mean, self.mean))
 
-    def residuals(self, x: np.ndarray, cores: np.ndarray, norms: np.ndarray) -> np.ndarray:
-        """Return ``|x - mean|^2 - |core|^2``, or the residual itself where that cancels."""
-        size = norms + self.mean_square
-        s = size - row_squares(cores)
+    @cached_property
+    def beside(self) -> np.ndarray:
+        """What of the mean the subspace does not explain."""
+        m = self.mean[None]
+        return (m - expand(project(m, self.factors), self.factors)).ravel()
+
+    def residuals(self, x: np.ndarray, core_squares: np.ndarray, norms: np.ndarray) -> np.ndarray:
+        """Return ``|x - mean|^2 - |core|^2``, or the residual itself where that cancels.
+
+        ``core_squares`` are those of x itself: the mean's part in the subspace drops out.
+        """
+        s = norms - core_squares
         if self.mean_square:
-            s -= 2 * (x.reshape(len(x), -1) @ self.m.ravel())
-        lost = np.flatnonzero(~(s > CANCELLED[x.dtype] * size))
+            s -= 2 * (x.reshape(len(x), -1) @ self.beside.astype(x.dtype))
+            s += float(self.beside @ self.beside)
+        lost = np.flatnonzero(~(s > CANCELLED[x.dtype] * (norms + self.mean_square)))
         if lost.size:
             d = x[lost] - self.m
             s[lost] = row_squares(d - expand(project(d, self.U), self.U))
@@ -271,19 +290,13 @@ class ResidualPass:
 
     at: Projection
 
-    @cached_property
-    def mean_core(self) -> np.ndarray:
-        """The core of the mean."""
-        return project(self.at.m[None], self.at.U)
-
     def __call__(self, blocks: Blocks, norms: np.ndarray | None = None) -> Part:
         """Measure one chunk."""
         part = Part()
         for lo, hi, x in blocks:
             squares = checked_squares(x, lo) if norms is None else norms[lo:hi]
             part.norms.append(squares)
-            cores = project(x, self.at.U)
-            cores = cores - self.mean_core if self.at.mean_square else cores
+            cores = row_squares(project(x, self.at.U))
             part.squares.append(self.at.residuals(x, cores, squares))
         return part
 
@@ -303,11 +316,6 @@ class SweepPass:
     centred: bool = True
     sketch: np.ndarray | None = None
 
-    @cached_property
-    def mean_core(self) -> np.ndarray:
-        """The core of the mean, its modes in the order that ``fibres`` leaves them."""
-        return (fibres(self.at.m[None], self.at.U, self.mode) @ self.at.U[self.mode]).reshape(1, -1)
-
     def __call__(
         self,
         blocks: Blocks,
@@ -326,8 +334,7 @@ class SweepPass:
             else:
                 assert norms is not None  # noqa: S101
                 assert self.loss is not None  # noqa: S101
-                cores = (A @ self.at.U[self.mode]).reshape(len(x), -1)
-                cores -= self.mean_core
+                cores = core_squares(A, self.at.U[self.mode])
                 s = self.at.residuals(x, cores, norms[lo:hi])
                 log_w = self.loss.log_weight(s * self.unit**2)
                 if log_prior is not None:

@@ -7,7 +7,7 @@ sample count once: a cluster without residuals would win any half.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -28,7 +28,7 @@ JURY = 300
 COPY = 0.02
 
 
-def multiplicity(rows: np.ndarray) -> np.ndarray:
+def multiplicity(rows: np.ndarray, copy: float = COPY) -> np.ndarray:
     """Return for every sample how many there are of it, near-copies included."""
     rows = rows.reshape(len(rows), -1)
     rows = rows - np.median(rows, axis=0)
@@ -38,7 +38,7 @@ def multiplicity(rows: np.ndarray) -> np.ndarray:
     squares = np.einsum("ij,ij->i", rows, rows)
     distances = squares[:, None] + squares - 2 * rows @ rows.T
     typical = np.median(distances)
-    return (distances <= COPY * typical).sum(axis=1) if typical > 0 else np.ones(len(rows))
+    return (distances <= copy * typical).sum(axis=1) if typical > 0 else np.ones(len(rows))
 
 
 def better_half(s: np.ndarray, weight: np.ndarray) -> np.ndarray:
@@ -73,9 +73,10 @@ class Trials:
 
     def fit(self, chosen: np.ndarray) -> tuple[Solution, np.ndarray]:
         """Return a least squares fit of some samples, and the residuals of all."""
-        source = Source(self.rows[chosen], n_jobs=self.n_jobs)
+        origin = None if self.options.center is not None else np.zeros(self.rows.shape[1:])
+        source = Source(self.rows[chosen], origin=origin, n_jobs=self.n_jobs)
         start = spectral(source, self.ranks, centered=self.options.center is not None)
-        once = replace(self.options, max_iter=1)
+        once = self.options.brief(1)
         fitted = solve(source, start, Power(2.0), once, self.weight[chosen])
         everyone = Source(self.rows, origin=fitted.mean, n_jobs=self.n_jobs)
         zero = np.zeros(self.rows.shape[1:])
@@ -102,13 +103,12 @@ def minority(
     rng: np.random.RandomState,
 ) -> tuple[Solution, np.ndarray]:
     """Fit the majority, then let it grow; nothing it takes in is doubted."""
-    ranks = tuple(None if U is None else U.shape[1] for U in start.factors)
     rows = source.take(np.arange(source.n_samples))
     once = times(1.0 / multiplicity(rows), sample_weight)
     jury = np.arange(len(rows))
     if len(rows) > JURY:
         jury = np.sort(rng.choice(len(rows), JURY, replace=False))
-    trials = Trials(rows[jury], once[jury], ranks, options, source.n_threads)
+    trials = Trials(rows[jury], once[jury], start.ranks, options, source.n_threads)
     odds = trials.weight / trials.weight.sum()
     draws = [rng.choice(len(jury), trials.n_drawn, replace=False, p=odds) for _ in range(TRIALS)]
     best = min((trials.concentrate(np.sort(d), TRIAL_STEPS) for d in draws), key=lambda t: t[0])

@@ -6,17 +6,17 @@ grow with the data, and then judged on all samples.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from corrtensor.losses import Loss
-from corrtensor.minority import minority
-from corrtensor.solver import Options, Solution, State
+from corrtensor.minority import minority, multiplicity
+from corrtensor.solver import Contested, Options, Solution, State
 from corrtensor.sources import Source
-from corrtensor.starts import spectral, spherical, times, transplant, unexplained
+from corrtensor.starts import spherical, times, transplant, unexplained
+from corrtensor.subsample import compress, draw
 
 # How far above the median good residuals reach, in standard deviations of their logarithm.
 REACH = {"unexplained": 4.5, "minority": 1.8}
@@ -25,16 +25,22 @@ STARTS: dict[str, Callable[..., tuple[Solution, np.ndarray]]] = {
     "spherical": spherical,
     "subsets": minority,
 }
-# Samples, and bytes of them, on which a start is sought.
-SUBSAMPLE, SUBSAMPLE_BYTES = 1000, 1 << 27
+# Copies are looked for among so many samples; up to so many, or this share, are none.
+COPIES_AMONG, FEW_COPIES, FEW_SHARE = 200, 5, 0.05
+# Samples closer than this share of the typical squared distance are copies beyond doubt.
+VERY_CLOSE = 0.001
+# Starts that look at residuals alone, and so at samples with fewer entries.
+COMPRESSED = ("tight",)
 
 
-@dataclass(frozen=True)
-class Answer:
-    """A start, and the samples on which another question would have another answer."""
-
-    state: State
-    contested: np.ndarray
+def copied(source: Source) -> np.ndarray:
+    """Mark samples of which there are many near-copies: a majority of its own kind."""
+    some = np.unique(np.linspace(0, source.n_samples - 1, COPIES_AMONG).astype(int))
+    many = np.zeros(source.n_samples, dtype=bool)
+    many[some] = multiplicity(source.take(some), VERY_CLOSE) > max(
+        FEW_COPIES, FEW_SHARE * len(some)
+    )
+    return many
 
 
 def ask(
@@ -45,23 +51,19 @@ def ask(
     options: Options,
     sample_weight: np.ndarray | None,
     rng: np.random.RandomState,
-) -> Answer:
+) -> tuple[State, Contested]:
     """Seek a start by its name and carry it over to all samples."""
-    drawn = np.arange(source.n_samples)
-    part, weight = source, sample_weight
-    size = min(SUBSAMPLE, max(2, SUBSAMPLE_BYTES // (8 * math.prod(source.sample_shape))))
-    if source.n_samples > size:
-        # Evenly by norm, not at random: all kinds are there, and their order does not matter.
-        assert start.norms is not None  # noqa: S101
-        places = np.linspace(0, source.n_samples - 1, size).astype(int)
-        drawn = np.argsort(start.norms, kind="stable")[places]
-        part = Source(source.take(drawn), n_jobs=source.n_threads)
-        weight = None if sample_weight is None else sample_weight[drawn]
-        ranks = tuple(None if U is None else U.shape[1] for U in start.factors)
-        start = spectral(part, ranks, centered=options.center is not None, weights=weight)
-    solution, doubted = STARTS[name](part, start, loss, options, weight, rng)
-    if part is source:
+    assert start.norms is not None  # noqa: S101
+    part = draw(source, start.norms, sample_weight)
+    weight = None if sample_weight is None else sample_weight[part.drawn]
+    if name in COMPRESSED:
+        part = compress(part, start.ranks, weight)
+    if part.source is not source:
+        start = part.start(start.ranks, options.center is not None, weight)
+    solution, doubted = STARTS[name](part.source, start, loss, options, weight, rng)
+    if part.source is source:
         state = replace(solution.state, counted=times(solution.weights, sample_weight))
     else:
-        state = transplant(solution, source, sample_weight)
-    return Answer(state, drawn[doubted & (solution.weights > 0.5)])
+        state = transplant(part.lift(solution), source, sample_weight)
+    doubted = (doubted | copied(part.source)) & (solution.weights > 0.5)
+    return state, Contested(part.drawn[doubted], float(doubted.mean()))

@@ -7,7 +7,7 @@ the source's unit; :class:`Solution` is in the data's own.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -18,7 +18,8 @@ from corrtensor.losses import Loss, lower_quantile
 from corrtensor.sketch import basis, nystrom
 from corrtensor.sources import Source, single_blas
 
-# A rise of the objective by more than this share is no longer rounding.
+# A rise of the objective by more than this share is taken back; by more than the root of it,
+# it is no rounding.
 ROUNDING = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 1e-5}
 # A residual below this share of the median is an exact fit.
 EXACT = 1e-3
@@ -40,9 +41,22 @@ class State:
     counted: np.ndarray | None = None
     spares: Mapping[int, np.ndarray] = field(default_factory=dict)
 
+    @property
+    def ranks(self) -> tuple[int | None, ...]:
+        """The number of columns of each factor."""
+        return tuple(None if U is None else U.shape[1] for U in self.factors)
+
     def basis(self, mode: int) -> np.ndarray | None:
         """Return the directions through which the scatter of a large mode is seen."""
         return basis(self.factors[mode], self.spares.get(mode))
+
+
+@dataclass(frozen=True)
+class Contested:
+    """Samples that are kept though another question would doubt them, among those asked."""
+
+    samples: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=int))
+    share: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -55,19 +69,60 @@ class Solution:
     residuals: np.ndarray
     objective: np.ndarray
     n_iter: int
-    converged: bool
+    status: str
     loss: Loss
     state: State
+    contested: Contested = field(default_factory=Contested)
+
+    @property
+    def converged(self) -> bool:
+        """Whether the sweeps came to rest."""
+        return self.status == "converged"
+
+
+# How sweeps can end, in words.
+STATUS = {
+    "converged": "the sweeps came to rest",
+    "max_iter": "did not converge in max_iter={n} sweeps; raise max_iter or tol",
+    "rose": "stopped after {n} sweeps because another would raise the objective; the loss "
+    "is not a concave function of the squared residual, or too few samples count",
+    "stopped": "was stopped by its callback after {n} sweeps",
+}
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A fit after a sweep: what is needed to watch it, or to go on from there.
+
+    ``objective`` begins with its value at the start; ``residuals`` are in the data's units;
+    ``finished`` tells that no sweep follows.
+    """
+
+    state: State
+    loss: Loss
+    objective: tuple[float, ...]
+    residuals: np.ndarray
+    finished: bool = False
 
 
 @dataclass(frozen=True)
 class Options:
-    """How the sweeps are run; what they minimise is the loss."""
+    """How the sweeps are run; what they minimise is the loss.
+
+    ``observe`` is called after every sweep and may end the fit by returning true; ``resume`` is
+    where an earlier fit stood.
+    """
 
     center: str | None = "weighted"
     coupled: bool = True
     max_iter: int = 100
     tol: float = 1e-6
+    observe: Callable[[Snapshot], object] | None = None
+    resume: Snapshot | None = None
+
+    def brief(self, sweeps: int) -> Options:
+        """Return these options for a few sweeps on the way, which nobody watches."""
+        return replace(self, max_iter=sweeps, observe=None, resume=None)
 
 
 def fix_signs(U: np.ndarray) -> np.ndarray:
@@ -126,6 +181,35 @@ def next_state(source: Source, state: State, part: Part, center: str | None) -> 
     return State(mean, tuple(factors), spares=spares)
 
 
+def measured(source: Source, state: State) -> State:
+    """Return a state that knows its samples' norms and residuals."""
+    if state.norms is not None and state.squares is not None:
+        return state
+    part = source.reduce(ResidualPass(source.at(state.mean, state.factors)), norms=state.norms)
+    norms = np.concatenate(part.norms) if state.norms is None else state.norms
+    return replace(state, norms=norms, squares=np.concatenate(part.squares))
+
+
+def rounding_of(norms: np.ndarray, dtype: np.dtype, sample_weight: np.ndarray | None) -> float:
+    """Return the squared residual that rounding leaves: it tells nothing of the scale."""
+    typical = lower_quantile(weighted_quantiles(norms, sample_weight))
+    return float(np.square(64 * np.finfo(dtype).eps)) * typical
+
+
+def calibrated(loss: Loss, source: Source, state: State, sample_weight: np.ndarray | None) -> Loss:
+    """Freeze what of a loss depends on the data, from the residuals that tell of it."""
+    s, norms = state.squares, state.norms
+    assert s is not None  # noqa: S101
+    assert norms is not None  # noqa: S101
+    noise = rounding_of(norms, source.dtype, sample_weight)
+    counted = sample_weight if state.counted is None else state.counted
+    # Nor do a few exact fits beside honest residuals.
+    telling = s > EXACT * lower_quantile(weighted_quantiles(s, sample_weight))
+    if not telling.all() and (telling if counted is None else telling * counted).any():
+        counted = telling * (1.0 if counted is None else counted)
+    return loss.calibrate(np.maximum(weighted_quantiles(s, counted), noise) * source.unit**2)
+
+
 def solve(
     source: Source,
     start: State,
@@ -134,8 +218,7 @@ def solve(
     sample_weight: np.ndarray | None = None,
 ) -> Solution:
     """Sweep from a start to a stationary point of the objective."""
-    unit = source.unit
-    log_prior = None
+    unit, log_prior = source.unit, None
     if sample_weight is not None:
         with np.errstate(divide="ignore"):
             log_prior = np.log(sample_weight)
@@ -146,43 +229,52 @@ def solve(
 
     # A mode at its full rank loses nothing and never changes: it need not be projected.
     thin = [U is not None and U.shape[1] < U.shape[0] for U in start.factors]
-    state = replace(
-        start, factors=tuple(U if t else None for U, t in zip(start.factors, thin, strict=True))
-    )
-    if state.norms is None or state.squares is None:
-        part = source.reduce(ResidualPass(source.at(state.mean, state.factors)), norms=state.norms)
-        known = np.concatenate(part.norms) if state.norms is None else state.norms
-        state = replace(state, norms=known, squares=np.concatenate(part.squares))
+
+    def thinned(state: State) -> State:
+        kept = (U if t else None for U, t in zip(state.factors, thin, strict=True))
+        return replace(state, factors=tuple(kept))
+
+    state = measured(source, thinned(start))
     s, norms = state.squares, state.norms
     assert s is not None  # noqa: S101
     assert norms is not None  # noqa: S101
-    # Residuals at the level of rounding tell nothing of the scale.
-    typical = lower_quantile(weighted_quantiles(norms, sample_weight))
-    noise = np.square(64 * np.finfo(source.dtype).eps) * typical
-    counted = sample_weight if state.counted is None else state.counted
-    # Nor do a few exact fits beside honest residuals.
-    telling = s > EXACT * lower_quantile(weighted_quantiles(s, sample_weight))
-    if not telling.all() and (telling if counted is None else telling * counted).any():
-        counted = telling * (1.0 if counted is None else counted)
-    loss = loss.calibrate(np.maximum(weighted_quantiles(s, counted), noise) * unit**2)
-    objective = [cost(s)]
-    converged, moved, before = not (options.coupled and any(thin)), math.inf, None
-    while not converged:
+    if options.resume is None:
+        loss = calibrated(loss, source, state, sample_weight)
+        objective = [cost(s)]
+    else:
+        state, loss = thinned(options.resume.state), options.resume.loss
+        objective = list(options.resume.objective)
+    moved, before = math.inf, None
+    status = "" if options.coupled and any(thin) else "converged"
+    while not status:
         at, centred = source.at(state.mean, state.factors), options.center is not None
         mode = thin.index(True)
-        sweep = SweepPass(at, mode, loss, unit, centred, state.basis(mode))
-        part = source.reduce(sweep, norms=norms, log_prior=log_prior)
+        if before is not None and len(objective) == options.max_iter:
+            # Nothing follows: only the residuals are wanted.
+            part = source.reduce(ResidualPass(at), norms=norms)
+        else:
+            sweep = SweepPass(at, mode, loss, unit, centred, state.basis(mode))
+            part = source.reduce(sweep, norms=norms, log_prior=log_prior)
         s = np.concatenate(part.squares)
         if before is not None:
             objective.append(cost(s))
             fallen, size = objective[-2] - objective[-1], abs(objective[-2])
-            converged = fallen <= options.tol * size and moved <= math.sqrt(options.tol)
             if fallen < -ROUNDING[source.dtype] * size:
                 # Too few samples count to decide every direction: what rounding decides is no
                 # improvement, and the sweep is taken back.
                 objective.pop()
-                (state, s), converged = before, True
-            if converged or len(objective) > options.max_iter:
+                state, s = before
+                small = fallen >= -math.sqrt(ROUNDING[source.dtype]) * size
+                exact = lower_quantile(s) <= rounding_of(norms, source.dtype, sample_weight)
+                status = "converged" if small or exact or state.spares else "rose"
+            elif fallen <= options.tol * size and moved <= math.sqrt(options.tol):
+                status = "converged"
+            elif len(objective) > options.max_iter:
+                status = "max_iter"
+            seen = Snapshot(state, loss, tuple(objective), s * unit**2, bool(status))
+            if options.observe is not None and options.observe(seen):
+                status = status or "stopped"
+            if status:
                 break
         before = (state, s)
         with single_blas():
@@ -200,7 +292,7 @@ def solve(
         residuals=s * unit**2,
         objective=np.array(objective[1:] or objective),
         n_iter=max(1, len(objective) - 1),
-        converged=converged,
+        status=status,
         loss=loss,
         state=State(state.mean, factors, norms, s),
     )

@@ -35,6 +35,8 @@ MAX_CHUNKS = 64
 PILOTS, PILOT_BYTES = 64, 1 << 25
 # A stored chunk (zarr, HDF5) up to this size is read once, however many blocks it holds.
 SPAN_BYTES = 1 << 25
+# Samples of this size, or the inverse of it, can be squared, summed and squared again.
+SAFE_SIZE = {np.dtype(np.float64): 1e60, np.dtype(np.float32): 1e9}
 # Without a shift of origin, this much of the mean's energy beside the variation's is safe.
 SAFE_MEAN = {np.dtype(np.float64): 1e3, np.dtype(np.float32): 30.0}
 
@@ -83,7 +85,8 @@ class _SingleBlas:
 
 
 single_blas = _SingleBlas()
-os.register_at_fork(after_in_child=lambda: single_blas.__init__())  # type: ignore[misc]
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=lambda: single_blas.__init__())  # type: ignore[misc]
 
 
 def count_threads(n_jobs: int | None) -> int:
@@ -127,6 +130,9 @@ def unmapped(X: Any) -> Any:
         base = base.base
     # A private mapping may differ from the file.
     if not isinstance(base, np.memmap) or base.filename is None or base.mode == "c":
+        return X
+    # Nor can a file that was deleted be read, though its mapping is whole.
+    if not os.path.isfile(base.filename):
         return X
     return MappedFile(X, base) if X.flags.c_contiguous and X.size else X
 
@@ -175,7 +181,11 @@ class Source:
         self.unit = unit or 1.0
         pilots = self.take(self._choose_pilots())
         largest = float(np.median(np.abs(pilots).reshape(len(pilots), -1).max(axis=1)))
-        if unit is None and largest and not 1e-60 < largest < 1e60:
+        if (
+            unit is None
+            and largest
+            and not 1 / SAFE_SIZE[self.dtype] < largest < SAFE_SIZE[self.dtype]
+        ):
             if not 1e-152 < largest < 1e152:
                 raise ValueError(
                     f"samples are about {largest:.0e} in size: their squares cannot be represented"

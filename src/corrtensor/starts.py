@@ -134,9 +134,7 @@ def grow(
 ) -> Solution:
     """Take back what the fit explains: rounds that set the scale anew from what counts."""
     for _ in range(GROWING_ROUNDS):
-        solution = solve(
-            source, state, loss, replace(options, max_iter=GROWING_SWEEPS), sample_weight
-        )
+        solution = solve(source, state, loss, options.brief(GROWING_SWEEPS), sample_weight)
         state = replace(solution.state, counted=times(solution.weights, sample_weight))
         if seen is not None and np.abs(solution.weights - seen).max() < SETTLED:
             break
@@ -162,7 +160,7 @@ def unexplained(
     are explained, and the first is right.
     """
     wide = grow(source, start, loss, options, sample_weight)
-    state, tight = start, replace(options, max_iter=TIGHT_SWEEPS)
+    state, tight = start, options.brief(TIGHT_SWEEPS)
     for _ in range(TIGHT_ROUNDS):
         shaken = solve(source, state, Correntropy(2.0, 2.0, scale="median"), tight, sample_weight)
         state = replace(shaken.state, counted=times(shaken.weights, sample_weight))
@@ -198,8 +196,7 @@ def spherical(
     directions = ((flat - median) * (pull / np.maximum(weight, 1e-300))[:, None]).reshape(
         rows.shape
     )
-    ranks = tuple(None if U is None else U.shape[1] for U in start.factors)
-    sphere = Source(directions, n_jobs=source.n_threads)
-    factors = spectral(sphere, ranks, centered=False, weights=sample_weight).factors
+    sphere = Source(directions, origin=np.zeros(source.sample_shape), n_jobs=source.n_threads)
+    factors = spectral(sphere, start.ranks, centered=False, weights=sample_weight).factors
     state = State(median.reshape(source.sample_shape), factors)
     return grow(source, state, loss, options, sample_weight), np.zeros(len(rows), dtype=bool)

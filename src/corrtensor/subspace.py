@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from corrtensor.kernels import ResidualPass, expand, project
 from corrtensor.losses import Loss, Power
 from corrtensor.samples import TensorTransformer, as_float, is_on_disk
-from corrtensor.solver import Options, Solution, State, solve
+from corrtensor.solver import STATUS, Options, Solution, State, solve
 from corrtensor.sources import Source, check_output
 from corrtensor.starts import Rank, spectral, times
 from corrtensor.stream import Stream, absorb, begin
+from corrtensor.watching import CallbackSupportMixin, observer, with_callbacks
 
 __all__ = ["MultilinearSubspace"]
+
+CENTERS = ("weighted", "plain", None)
 
 
 def check_ranks(ranks: Any, shape: tuple[int, ...]) -> tuple[Rank, ...]:
@@ -72,7 +77,7 @@ def refuse_identical(start: State, sample_weight: np.ndarray | None, eps: float)
         )
 
 
-class MultilinearSubspace(TensorTransformer):
+class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
     """A multilinear subspace that minimises a loss of the samples' residuals.
 
     Every sample X is approximated by ``mean + core x_1 U_1 ... x_d U_d`` with orthonormal
@@ -106,6 +111,10 @@ class MultilinearSubspace(TensorTransformer):
         Threads; ``None`` for as many as BLAS may use. It never changes the result.
     block_size : int, default=None
         Samples worked on at a time; ``None`` for as many as a core's cache holds.
+    callback : callable, default=None
+        Called after every sweep as ``callback(sweep, objective, effective_samples, seconds)``;
+        ends the fit there by returning true. With scikit-learn 1.9 or later its own callbacks,
+        such as progress bars, can be set by ``set_callbacks`` as well.
 
     Attributes
     ----------
@@ -161,6 +170,7 @@ class MultilinearSubspace(TensorTransformer):
         tol: float = 1e-6,
         n_jobs: int | None = None,
         block_size: int | None = None,
+        callback: Callable[..., object] | None = None,
     ) -> None:
         self.ranks = ranks
         self.loss = loss
@@ -172,6 +182,7 @@ class MultilinearSubspace(TensorTransformer):
         self.tol = tol
         self.n_jobs = n_jobs
         self.block_size = block_size
+        self.callback = callback
 
     def _loss(self) -> Loss:
         loss = Power(2.0) if self.loss is None else self.loss
@@ -181,17 +192,23 @@ class MultilinearSubspace(TensorTransformer):
         return loss
 
     def _options(self) -> Options:
-        if self.center not in ("weighted", "plain", None):
+        if not (self.center is None or isinstance(self.center, str)) or self.center not in CENTERS:
             raise ValueError(f"center={self.center!r}: use 'weighted', 'plain' or None")
-        if not isinstance(self.max_iter, int | np.integer) or self.max_iter < 1:
-            raise ValueError(f"max_iter={self.max_iter!r} must be an integer of at least 1")
+        if not isinstance(self.coupled, bool | np.bool_):
+            raise TypeError(f"coupled={self.coupled!r} must be True or False")
+        if not (self.callback is None or callable(self.callback)):
+            raise TypeError(f"callback={self.callback!r} must be callable or None")
+        count = self.max_iter
+        if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
+            raise ValueError(f"max_iter={count!r} must be an integer of at least 1")
         if not isinstance(self.tol, int | float | np.number) or not self.tol >= 0:
             raise ValueError(f"tol={self.tol!r} must be a number and not negative")
         size = self.block_size
         if size is not None and (not isinstance(size, int | np.integer) or size < 1):
             raise ValueError(f"block_size={size!r} must be an integer of at least 1, or None")
-        return Options(self.center, self.coupled, int(self.max_iter), float(self.tol))
+        return Options(self.center, bool(self.coupled), int(self.max_iter), float(self.tol))
 
+    @with_callbacks  # type: ignore[untyped-decorator]
     def fit(self, X: Any, y: object = None, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the subspace.
 
@@ -210,13 +227,23 @@ class MultilinearSubspace(TensorTransformer):
         self : object
             The fitted estimator.
         """
+        options = self._options()
+        context = None
+        if getattr(self, "_skl_callbacks", None):
+            context = self._init_callback_context(max_subtasks=options.max_iter)
+            context.call_on_fit_task_begin(estimator=self)
+        options = replace(options, observe=observer(self.callback, self, context))
         with self._unchanged_on_error():
             X, _ = self._check(X, reset=True)
-            self._keep(self._solve(X, sample_weight), as_float(np.dtype(X.dtype)))
+            for streamed in ("_stream", "n_samples_seen_"):
+                self.__dict__.pop(streamed, None)
+            self._keep(self._solve(X, sample_weight, options), as_float(np.dtype(X.dtype)))
+        if context is not None:
+            context.call_on_fit_task_end(estimator=self)
         return self
 
-    def _solve(self, X: Any, sample_weight: ArrayLike | None) -> Solution:
-        loss, options = self._loss(), self._options()
+    def _solve(self, X: Any, sample_weight: ArrayLike | None, options: Options) -> Solution:
+        loss = self._loss()
         shape = self.sample_shape_
         order = getattr(self, "order", None)
         if order is not None and len(shape) != order:
@@ -228,21 +255,30 @@ class MultilinearSubspace(TensorTransformer):
         if X.shape[0] < 2:
             raise ValueError(f"n_samples={X.shape[0]}: at least two samples are needed")
         weight = self._check_weight(sample_weight, X)
-        source = Source(X, n_jobs=self.n_jobs, block_size=self.block_size)
+        source = self._first_source(X)
         centered = options.center is not None
-        start = spectral(source, ranks, centered=centered, weights=weight)
+
+        def start_with(ranks: tuple[Rank, ...], weights: np.ndarray | None = weight) -> State:
+            return spectral(source, ranks, centered=centered, weights=weights)
+
+        start = start_with(ranks)
         refuse_identical(start, weight, np.finfo(source.dtype).eps)
         if not any(isinstance(k, float | str) for k in ranks):
             return self._sweep(source, start, loss, options, weight)
         # Ranks by energy depend on the weights, and these on the ranks: once more is enough.
-        weights = self._first_weights(source, start, weight)
-        start = spectral(source, ranks, centered=centered, weights=weights)
+        chosen = start_with(ranks, self._first_weights(source, start, weight)).ranks
+        if chosen != start.ranks:
+            start = start_with(chosen)
         solution = self._sweep(source, start, loss, options, weight)
-        weights = times(solution.weights, weight)
-        again = spectral(source, ranks, centered=centered, weights=weights)
-        if _shapes(again) == _shapes(start):
+        again = start_with(ranks, times(solution.weights, weight)).ranks
+        if again == chosen:
             return solution
-        return self._sweep(source, again, loss, options, weight)
+        return self._sweep(source, start_with(again), loss, options, weight)
+
+    def _first_source(self, X: Any) -> Source:
+        # Without a mean, the origin itself is the centre, and must not be moved.
+        origin = None if self.center is not None else np.zeros(self.sample_shape_)
+        return Source(X, origin=origin, n_jobs=self.n_jobs, block_size=self.block_size)
 
     @staticmethod
     def _check_weight(sample_weight: ArrayLike | None, X: Any) -> np.ndarray | None:
@@ -253,7 +289,9 @@ class MultilinearSubspace(TensorTransformer):
         )
         if np.count_nonzero(weight) < 2:
             raise ValueError("sample_weight leaves fewer than two samples that count")
-        return weight
+        largest = float(weight.max())
+        # Weights count beside one another; huge or tiny ones would overflow in sums.
+        return weight if 1e-30 < largest < 1e30 else weight / largest
 
     def _first_weights(
         self, source: Source, start: State, sample_weight: np.ndarray | None
@@ -285,13 +323,9 @@ class MultilinearSubspace(TensorTransformer):
             for a, U in zip(self.sample_shape_, solution.factors, strict=True)
         )
         self.ranks_ = self.core_shape_
-        if not solution.converged:
-            warnings.warn(
-                f"{type(self).__name__} did not converge in max_iter={self.max_iter} sweeps; "
-                "raise max_iter or tol",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
+        if solution.status in ("max_iter", "rose"):
+            words = STATUS[solution.status].format(n=solution.n_iter)
+            warnings.warn(f"{type(self).__name__} {words}", ConvergenceWarning, stacklevel=3)
 
     @contextmanager
     def _unchanged_on_error(self) -> Iterator[None]:
@@ -304,6 +338,7 @@ class MultilinearSubspace(TensorTransformer):
             state.update(before)
             raise
 
+    @available_if(lambda self: self.coupled)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: object = None, *, decay: float = 0.95) -> Self:
         """Learn from a batch of a stream and forget it. Approximate: see ``corrtensor.stream``.
 
@@ -326,7 +361,7 @@ class MultilinearSubspace(TensorTransformer):
             The estimator; ``weights_`` and ``residuals_`` are those of this batch, as it looked
             before it was learned from.
         """
-        if not 0 < decay <= 1:
+        if not isinstance(decay, int | float | np.number) or not 0 < decay <= 1:
             raise ValueError(f"decay={decay!r} must lie above 0 and not above 1")
         stream: Stream | None = getattr(self, "_stream", None)
         if stream is None or stream.state.factors is not self.factors_:
@@ -336,11 +371,12 @@ class MultilinearSubspace(TensorTransformer):
             X, _ = self._check(X)
             options: dict[str, Any] = {"n_jobs": self.n_jobs, "block_size": self.block_size}
             if stream is None:
-                source = Source(X, **options)
+                source = self._first_source(X)
                 stream = begin(source, self.mean_, self.factors_, self.residuals_)
             source = Source(X, origin=stream.origin, unit=stream.unit, **options)
             self._stream, batch = absorb(stream, source, self._loss(), self.center, decay)
-            self.mean_ = stream.origin + stream.unit * self._stream.state.mean
+            dtype = self.mean_.dtype
+            self.mean_ = (stream.origin + stream.unit * self._stream.state.mean).astype(dtype)
             self.factors_ = self._stream.state.factors
             self.weights_, self.residuals_ = batch.weights, batch.residuals
             self.loss_, self.n_samples_seen_ = batch.loss, self._stream.n_seen
@@ -426,7 +462,3 @@ class MultilinearSubspace(TensorTransformer):
         zero = np.zeros(self.sample_shape_)
         part = source.reduce(ResidualPass(source.at(zero, self.factors_)))
         return np.concatenate(part.squares) * source.unit**2
-
-
-def _shapes(state: State) -> list[tuple[int, ...] | None]:
-    return [None if U is None else U.shape for U in state.factors]
