@@ -323,7 +323,7 @@ class TestBadInput:
     @pytest.mark.parametrize(
         "wrong",
         [{"n_clusters": 0}, {"n_clusters": 2.5}, {"n_init": -1}, {"max_iter": 0}, {"cutoff": 0.0},
-         {"cutoff": 1.5}, {"cutoff": "two percent"}],
+         {"cutoff": 1.5}, {"cutoff": "two percent"}, {"cutoff": True}, {"tol": -1.0}],
         ids=str,
     )  # fmt: skip
     def test_parameters(self, wrong):

@@ -1,6 +1,7 @@
 """Losses: slopes by differences, concavity, densities known from elsewhere, errors."""
 
 import math
+import re
 from decimal import Decimal, localcontext
 
 import numpy as np
@@ -9,15 +10,14 @@ from numpy.testing import assert_allclose
 from scipy.integrate import quad
 from scipy.stats import gennorm, norm
 
-from corrtensor.losses import (
-    Correntropy,
-    Power,
+from corrtensor.correntropy import (
     corr_loss,
     corr_ploss,
     generalized_correntropy,
     generalized_gaussian,
     ggd_constants,
 )
+from corrtensor.losses import Correntropy, Power
 
 ALPHAS = (0.5, 1.0, 1.6, 2.0, 3.0, 4.0, 7.0, 15.0, 50.0)
 PS = (0.5, 1.0, 2.0, 3.0, 8.0, 20.0)
@@ -323,3 +323,82 @@ def test_power_must_be_concave(p):
 def test_functions_name_a_bad_parameter(call):
     with pytest.raises(ValueError, match=r"(alpha|beta|p)=-1\.0"):
         call()
+
+
+SQUARES = np.array([0.0, 1.0, 2.0, 3.0, 4.0])
+
+
+def relative_weights(loss, s):
+    log_w = loss.log_weight(s)
+    return np.exp(log_w - log_w.max())
+
+
+@pytest.mark.parametrize("alpha", [0.5, 2.0, 4.0, 15.0])
+@pytest.mark.parametrize(
+    "wide",
+    [{"beta": 1e200}, {"scale": 1e160}, {"beta": 1e200, "scale": 1e160}, {"beta": 1e300}],
+    ids=str,
+)
+def test_a_bandwidth_beyond_all_numbers_is_least_squares_from_the_cap_on(alpha, wide):
+    loss = Correntropy(alpha, **{"p": 8.0, **wide}).calibrate(SQUARES)
+    assert np.isfinite(loss.value(SQUARES)).all()
+    assert_allclose(relative_weights(loss, SQUARES), 1.0, rtol=1e-12)
+
+
+@pytest.mark.parametrize("alpha", [0.5, 2.0, 4.0, 15.0])
+@pytest.mark.parametrize("p", [1.0, 2.0, 8.0])
+@pytest.mark.parametrize(
+    "narrow", [{"beta": 1e-200, "scale": None}, {"beta": 1e-200, "scale": 1e-160}], ids=str
+)
+def test_a_bandwidth_below_all_numbers_leaves_exact_fits_alone(alpha, p, narrow):
+    loss = Correntropy(alpha, p=p, **narrow).calibrate(SQUARES)
+    assert np.isfinite(loss.value(SQUARES)).all()
+    w = relative_weights(loss, np.append(SQUARES, 0.0))
+    assert w.tolist() == [1.0, 0.0, 0.0, 0.0, 0.0, 1.0]
+
+
+def test_far_beyond_the_bandwidth_weights_still_fall():
+    loss = Correntropy(4.0, 1e-100, scale=None)
+    log_w = loss.log_weight(np.geomspace(1e-190, 1e300, 200))
+    assert np.isfinite(log_w).all()
+    assert (np.diff(log_w) < 0).all()
+
+
+@pytest.mark.parametrize("p", [600.0, 800.0, 1e4, 1e9])
+@pytest.mark.parametrize("alpha", [1.0, 4.0, 15.0])
+def test_peak_of_a_high_order(alpha, p):
+    """Far out ``1 - 2/alpha = u - (p/2 - 1) u / (e^u - 1)``: the slope vanishes at the peak."""
+    loss = Correntropy(alpha, 1.0, p, scale=None)
+    u = loss.peak ** (alpha / 2)
+    assert u == pytest.approx(1 - 2 / alpha + (p / 2 - 1) * u / math.expm1(u), rel=1e-9)
+    assert np.isfinite(loss.value(loss.peak * SQUARES)).all()
+    around = loss._log_weight(loss.peak * np.array([0.9, 1.0, 1.1]))
+    assert around.argmax() == 1
+
+
+def test_peak_where_alpha_p_is_next_to_4():
+    assert Correntropy(200.00000000000003, p=0.02).peak == 0.0
+    for p in np.geomspace(0.01, 800, 400):
+        alpha = 4 / p
+        for _ in range(3):
+            loss = Correntropy(alpha, 1.0, p, scale=None)
+            assert 0 <= loss.peak < 1
+            alpha = np.nextafter(alpha, np.inf)
+
+
+def test_printed_defaults_are_the_defaults():
+    """A docstring that says ``alpha : float, default=2.0`` must not be about ``alpha=4.0``."""
+    for cls in (Correntropy, Power):
+        for name, field in cls.__dataclass_fields__.items():
+            if field.repr:
+                assert re.search(
+                    rf"^    {name} : .*default={field.default!r}$".replace("'", '"'),
+                    cls.__doc__,
+                    re.MULTILINE,
+                ), name
+
+
+@pytest.mark.parametrize("reach", [0, -1.0, math.nan, math.inf])
+def test_reach_must_be_positive(reach):
+    with pytest.raises(ValueError, match=f"reach={reach}"):
+        Correntropy(reach=reach)

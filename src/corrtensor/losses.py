@@ -18,31 +18,24 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.optimize import brentq
-from scipy.special import gamma as gamma_function
 
-__all__ = [
-    "Correntropy",
-    "Loss",
-    "Power",
-    "corr_loss",
-    "corr_ploss",
-    "generalized_correntropy",
-    "generalized_gaussian",
-    "ggd_constants",
-]
+from corrtensor.checks import require_positive
+
+__all__ = ["Correntropy", "Loss", "Power"]
 
 # Below this share of the median residual a smaller residual earns no more weight.
 RELATIVE_FLOOR = 1e-10
 # Good residuals end at no less and no more than these multiples of their median.
 EDGE_LEAST, EDGE_MOST = 1.5, 64.0
 NORMAL_QUARTILE = 0.6745
-# log u is cut here, so that weights far out are tiny instead of undefined.
+# Beyond this logarithm numbers grow slowly, so that weights far out are tiny, not undefined.
 LARGEST_LOG = 690.0
+# Below this a number is as good as zero: u / (e^u - 1) is 1, and 1 - e^-u is u.
+SMALLEST = 1e-300
 
 
 class Loss(Protocol):
@@ -59,15 +52,6 @@ class Loss(Protocol):
     def calibrate(self, s: np.ndarray) -> Loss:
         """Return a copy with its constants frozen for these residuals."""
         ...
-
-
-def require_positive(**values: Any) -> None:
-    """Raise a ``ValueError`` naming the first value that is no positive finite number."""
-    for name, value in values.items():
-        if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
-            raise TypeError(f"{name}={value!r} must be a number")
-        if not 0 < value < math.inf:
-            raise ValueError(f"{name}={value!r} must be positive and finite")
 
 
 def lower_quantile(s: np.ndarray, share: float = 0.5) -> float:
@@ -141,7 +125,7 @@ class Correntropy:
 
     Parameters
     ----------
-    alpha : float, default=2.0
+    alpha : float, default=4.0
         Power of the residual in the kernel; 2 is the Gaussian.
     beta : float, default=2.0
         Bandwidth, in units of ``scale``.
@@ -149,12 +133,16 @@ class Correntropy:
         Order of the loss in the kernel space (paper, section VI).
     scale : {"auto", "median"}, float or None, default="auto"
         Unit of ``beta``. ``"auto"``: half the distance at which good residuals end, judged by
-        the spread of the smaller half of them. ``"median"``: the square root of the median
-        squared residual. A number, or ``None`` for the data's own units, as in the paper.
+        their quartiles. ``"median"``: the square root of the median squared residual. A number,
+        or ``None`` for the data's own units, as in the paper.
     cap : bool, default=True
         Hold the weight flat below its peak. It matters only where ``alpha * p > 4``: there
         the printed loss gives small residuals *less* weight, is not concave, and sweeps may
         raise it. With the cap it is concave for every alpha and p.
+    reach : float, default=4.0
+        For ``scale="auto"``: good residuals end so many standard deviations of the logarithm of
+        the squared residual above its median. Quartiles tell the deviation, the nearer of the
+        two; the end is kept between 1.5 and 64 times the median.
 
     Examples
     --------
@@ -177,7 +165,7 @@ class Correntropy:
     floor: float = field(default=0.0, repr=False)
 
     def __post_init__(self) -> None:
-        require_positive(alpha=self.alpha, beta=self.beta, p=self.p)
+        require_positive(alpha=self.alpha, beta=self.beta, p=self.p, reach=self.reach)
         if isinstance(self.scale, str):
             if self.scale not in ("auto", "median"):
                 raise ValueError(
@@ -190,6 +178,13 @@ class Correntropy:
     def width(self) -> float:
         """The bandwidth b in the data's units."""
         return self.beta * self.unit
+
+    @property
+    def log_width(self) -> float:
+        """Its logarithm, also where the width itself overflows or vanishes."""
+        if 0 < self.width < math.inf:
+            return math.log(self.width)
+        return math.log(self.beta) + math.log(self.unit)
 
     def calibrate(self, s: np.ndarray) -> Correntropy:
         """Return a copy with the bandwidth and the floor frozen for these residuals."""
@@ -204,21 +199,25 @@ class Correntropy:
     @cached_property
     def peak(self) -> float:
         """The squared residual of the largest weight: zero when alpha * p <= 4."""
-        if self.alpha * self.p <= 4:
-            return 0.0
 
         # d log w / d log u, a falling function of u (docs/method.md, section 3)
         def slope(u: float) -> float:
             return 1 - 2 / self.alpha - u + (self.p / 2 - 1) * u / math.expm1(u)
 
-        u = brentq(slope, 1e-300, 1 + self.p)
-        return float(self.width**2 * u ** (2 / self.alpha))
+        # Where alpha * p is next to 4, only rounding tells.
+        if self.alpha * self.p <= 4 or slope(SMALLEST) <= 0:
+            return 0.0
+        u = brentq(slope, SMALLEST, min(1 + self.p, LARGEST_LOG))
+        log_peak = 2 * self.log_width + 2 / self.alpha * math.log(u)
+        return math.exp(min(log_peak, LARGEST_LOG)) if log_peak > -LARGEST_LOG else 0.0
 
     def _log_u(self, s: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         with np.errstate(divide="ignore"):
             log_s = np.log(s + self.floor)
-        log_u = np.minimum(self.alpha / 2 * (log_s - 2 * math.log(self.width)), LARGEST_LOG)
-        return log_s, log_u, np.exp(log_u)
+        log_u = self.alpha / 2 * (log_s - 2 * self.log_width)
+        # Still growing: of residuals that are all far out, the smallest must count most.
+        beyond = 1 + np.log1p(np.maximum(log_u - LARGEST_LOG, 0))
+        return log_s, log_u, np.exp(np.minimum(log_u, LARGEST_LOG)) * beyond
 
     def _value(self, s: np.ndarray) -> np.ndarray:
         return (-np.expm1(-self._log_u(s)[2])) ** (self.p / 2)
@@ -229,155 +228,23 @@ class Correntropy:
             return self._value(s)
         peak = np.array(self.peak)
         steepest = math.exp(float(self._log_weight(peak)) + math.log(self.peak))
-        straight = steepest * np.minimum(s / self.peak, 1)
+        straight = steepest * (np.minimum(s, peak) / self.peak)
         # In this order: the values far out must not drown the straight piece.
         return straight + (self._value(np.maximum(s, peak)) - self._value(peak))
 
     def _log_weight(self, s: np.ndarray) -> np.ndarray:
         log_s, log_u, u = self._log_u(s)
         half = self.alpha / 2
-        log_slope = math.log(half) - self.alpha * math.log(self.width)
+        log_slope = math.log(half) - self.alpha * self.log_width
         # At s = 0 the power of s alone decides; where it is absent, 0 * -inf must not.
         power = (half - 1) * log_s if half != 1 else np.zeros_like(log_s)
         result = log_slope - u + power + math.log(self.p / 2)
         if self.p != 2:
             with np.errstate(divide="ignore"):
-                log_value = np.where(u < 1e-300, log_u, np.log(-np.expm1(-u)))
+                log_value = np.where(u < SMALLEST, log_u, np.log(-np.expm1(-u)))
             result = result + (self.p / 2 - 1) * log_value
         return result
 
     def log_weight(self, s: np.ndarray) -> np.ndarray:
         """Return log phi'(s)."""
         return self._log_weight(np.maximum(s, self.peak) if self.cap else s)
-
-
-def ggd_constants(alpha: float, beta: float) -> tuple[float, float]:
-    """Return the constants of the generalised Gaussian density (paper, eq. 7).
-
-    Parameters
-    ----------
-    alpha, beta : float
-        Shape and width.
-
-    Returns
-    -------
-    gamma, lam : float
-        The normalisation ``alpha / (2 beta Gamma(1/alpha))`` and ``1 / beta**alpha``.
-
-    Examples
-    --------
-    >>> from corrtensor.losses import ggd_constants
-    >>> gamma, lam = ggd_constants(2.0, 1.0)
-    >>> round(gamma, 6), lam
-    (0.56419, 1.0)
-    """
-    require_positive(alpha=alpha, beta=beta)
-    with np.errstate(over="ignore"):
-        lam = float(np.power(float(beta), -float(alpha)))
-    return float(alpha / (2 * beta * gamma_function(1 / alpha))), lam
-
-
-def generalized_gaussian(e: ArrayLike, alpha: float, beta: float) -> np.ndarray:
-    """Return the generalised Gaussian density with zero mean (paper, eq. 7).
-
-    Parameters
-    ----------
-    e : array-like
-        Where.
-    alpha, beta : float
-        Shape and width; alpha = 2 is the Gaussian with variance ``beta**2 / 2``.
-
-    Returns
-    -------
-    density : ndarray
-        ``gamma * exp(-|e/beta|**alpha)``.
-
-    Examples
-    --------
-    >>> from corrtensor.losses import generalized_gaussian
-    >>> generalized_gaussian([0.0, 1.0], alpha=2.0, beta=1.0).round(4)
-    array([0.5642, 0.2076])
-    """
-    require_positive(alpha=alpha, beta=beta)
-    gamma = alpha / (2 * beta * gamma_function(1 / alpha))
-    with np.errstate(over="ignore"):
-        return gamma * np.exp(-(np.abs(np.asarray(e, dtype=float) / beta) ** alpha))
-
-
-def generalized_correntropy(a: ArrayLike, b: ArrayLike, alpha: float, beta: float) -> float:
-    """Return the Parzen estimate of the generalised correntropy (paper, eq. 10).
-
-    Parameters
-    ----------
-    a, b : array-like
-        Paired observations of two random variables.
-    alpha, beta : float
-        Shape and width of the kernel.
-
-    Returns
-    -------
-    correntropy : float
-        Mean of the density of the differences.
-
-    Examples
-    --------
-    >>> from corrtensor.losses import generalized_correntropy
-    >>> round(generalized_correntropy([0, 1], [0, 0], alpha=2.0, beta=1.0), 4)
-    0.3859
-    """
-    e = np.asarray(a, dtype=float) - np.asarray(b, dtype=float)
-    return float(np.mean(generalized_gaussian(e, alpha, beta)))
-
-
-def corr_loss(a: ArrayLike, b: ArrayLike, alpha: float, beta: float) -> float:
-    """Return Corr-Loss, ``gamma`` less the correntropy (paper, eqs. 9 and 11).
-
-    Parameters
-    ----------
-    a, b : array-like
-        Paired observations of two random variables.
-    alpha, beta : float
-        Shape and width of the kernel.
-
-    Returns
-    -------
-    loss : float
-        Zero when ``a`` equals ``b``, at most ``gamma``.
-
-    Examples
-    --------
-    >>> from corrtensor.losses import corr_loss
-    >>> corr_loss([1.0, 2.0], [1.0, 2.0], alpha=1.6, beta=0.8)
-    0.0
-    """
-    return corr_ploss(a, b, alpha, beta, p=2.0)
-
-
-def corr_ploss(a: ArrayLike, b: ArrayLike, alpha: float, beta: float, p: float) -> float:
-    """Return Corr-PLoss, the loss of order ``p`` in the kernel space (paper, eq. 36).
-
-    Parameters
-    ----------
-    a, b : array-like
-        Paired observations of two random variables.
-    alpha, beta : float
-        Shape and width of the kernel.
-    p : float
-        Order; 2 is Corr-Loss.
-
-    Returns
-    -------
-    loss : float
-        Mean of ``(gamma - density)**(p/2)``.
-
-    Examples
-    --------
-    >>> from corrtensor.losses import corr_loss, corr_ploss
-    >>> pair = [0.3, 1.0], [0.0, 0.0]
-    >>> corr_ploss(*pair, alpha=2, beta=1, p=2) == corr_loss(*pair, alpha=2, beta=1)
-    True
-    """
-    require_positive(p=p)
-    gamma = ggd_constants(alpha, beta)[0]
-    e = np.asarray(a, dtype=float) - np.asarray(b, dtype=float)
-    return float(np.mean((gamma - generalized_gaussian(e, alpha, beta)) ** (p / 2)))

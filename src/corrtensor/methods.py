@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+
 from corrtensor.baselines import L1TwoDPCA, TwoDNPP
 from corrtensor.corr_tensor import CorrTensor
 from corrtensor.losses import Power
@@ -28,8 +30,8 @@ class Method:
         What it is, in a few words.
     estimator : callable, default=MultilinearSubspace
         What is built.
-    settings : dict
-        Arguments that make it this method.
+    settings : mapping
+        Arguments that make it this method; kept read-only.
     one_sided : bool, default=False
         Whether only the last mode is projected; ``ranks`` is then one value.
     """
@@ -38,6 +40,9 @@ class Method:
     estimator: Callable[..., Any] = MultilinearSubspace
     settings: Mapping[str, Any] = field(default_factory=dict)
     one_sided: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "settings", MappingProxyType(dict(self.settings)))
 
 
 R1 = {"loss": Power(p=1.0), "center": "plain"}
@@ -88,9 +93,10 @@ def make(name: str, ranks: Any = 0.95, **params: Any) -> Any:
     ----------
     name : str
         A name in ``METHODS``; capitals do not matter.
-    ranks : int, float, None or tuple of these, default=0.95
+    ranks : int, float, "auto", None or tuple of these, default=0.95
         As in :class:`CorrTensor`. For a one-sided method (2DPCA and its kin), one value for
-        the columns, or a tuple that starts with ``None``.
+        the columns, or a tuple that starts with ``None``; it must not be ``None`` itself, which
+        would leave every mode whole.
     **params : dict
         Further arguments of the estimator.
 
@@ -119,6 +125,8 @@ def make(name: str, ranks: Any = 0.95, **params: Any) -> Any:
 
 
 def _one_sided(name: str, ranks: Any) -> tuple[None, Any]:
+    if isinstance(ranks, np.ndarray):
+        ranks = ranks.tolist()
     if not isinstance(ranks, tuple | list):
         return (None, ranks)
     if len(ranks) == 2 and ranks[0] is None:

@@ -7,13 +7,18 @@ with ``sample_shape=(a, b, ...)``. What comes in flat goes out flat.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import wraps
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-__all__ = ["Sliceable", "TensorTransformer", "as_float"]
+from corrtensor.checks import is_whole
+
+__all__ = ["Sliceable", "TensorTransformer", "as_float", "unchanged_on_error"]
 
 
 @runtime_checkable
@@ -50,7 +55,7 @@ def resolve_shape(sample_shape: tuple[int, ...], n_features: int) -> tuple[int, 
     entries = (
         sample_shape if isinstance(sample_shape, tuple | list | np.ndarray) else (sample_shape,)
     )
-    if not all(isinstance(a, int | np.integer) and not isinstance(a, bool) for a in entries):
+    if not all(is_whole(a) for a in entries):
         raise TypeError(f"sample_shape={sample_shape!r} must be a tuple of integers")
     shape = tuple(int(a) for a in entries)
     known = math.prod(a for a in shape if a != -1)
@@ -63,16 +68,108 @@ def resolve_shape(sample_shape: tuple[int, ...], n_features: int) -> tuple[int, 
     return shape
 
 
-class TensorTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+@contextmanager
+def unchanged_on_error(estimator: Any) -> Iterator[None]:
+    """Give an estimator back all its attributes if a fit fails or is interrupted."""
+    state = vars(estimator)
+    before = dict(state)
+    try:
+        yield
+    except BaseException:
+        state.clear()
+        state.update(before)
+        raise
+
+
+def count_axes(X: Any) -> int:
+    """Return how many axes an array, a table or a nested list has."""
+    return len(X.shape if hasattr(X, "shape") else np.asarray(X).shape)
+
+
+def forget_names(estimator: Any) -> None:
+    """Drop the names of the columns of an earlier table."""
+    if hasattr(estimator, "feature_names_in_"):
+        del estimator.feature_names_in_
+
+
+def check_nonempty(X: Any) -> None:
+    """Raise a ``ValueError`` if an array has no samples, or samples without entries."""
+    if 0 in X.shape:
+        raise ValueError(f"X of shape {tuple(X.shape)} has an empty axis")
+
+
+def check_in_memory(estimator: Any, X: Any, *, reset: bool) -> np.ndarray:
+    """Return X as an array of real numbers; keep, or check, the number and names of features."""
+    options = {"ensure_all_finite": False, "dtype": "numeric"}
+    if count_axes(X) <= 2:
+        X = validate_data(estimator, X, reset=reset, **options)
+    else:
+        X = check_array(X, allow_nd=True, estimator=estimator, **options)
+        check_nonempty(X)
+        if reset:
+            estimator.n_features_in_ = math.prod(X.shape[1:])
+            forget_names(estimator)
+    if X.dtype.kind not in "fiub":
+        raise ValueError(f"X must hold real numbers; its type is {X.dtype}")
+    return X
+
+
+class TensorTransformer(  # type: ignore[call-arg]
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None
+):
     """What the estimators share: checks of X, flat or not, and names of what comes out.
 
     A subclass stores ``sample_shape`` (or ``None``) in its constructor, calls ``_check(X,
     reset=True)`` in ``fit``, and sets ``core_shape_``, the shape of one transformed sample.
+
+    ``set_output`` concerns flat samples: a table has two axes, so tensors stay arrays.
     """
 
     sample_shape: tuple[int, ...] | None
     sample_shape_: tuple[int, ...]
     core_shape_: tuple[int, ...]
+    fit: Any
+    transform: Any
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        plain = vars(cls).get("transform")
+        super().__init_subclass__(**options)
+        if plain is None:
+            return
+        tabular = vars(cls)["transform"]
+
+        @wraps(plain)
+        def transform(self: Any, X: Any, *args: Any, **params: Any) -> Any:
+            method = tabular if count_axes(X) <= 2 else plain
+            return method(self, X, *args, **params)
+
+        cls.transform = transform
+
+    def fit_transform(self, X: Any, y: object = None, **fit_params: Any) -> Any:
+        """Fit, then transform the same samples.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, ...)
+            Samples.
+        y : object, default=None
+            Ignored.
+        **fit_params : dict
+            Further arguments of ``fit``.
+
+        Returns
+        -------
+        X_new : ndarray, or a table if one was asked for and the samples are flat
+            Transformed samples.
+        """
+        if count_axes(X) <= 2:
+            return super().fit_transform(X, y, **fit_params)
+        return self.fit(X, y, **fit_params).transform(X)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
 
     def _check(self, X: Any, *, reset: bool = False) -> tuple[Any, bool]:
         """Return X as ``(N, *sample_shape_)`` in its own type, and whether it came in flat.
@@ -85,12 +182,12 @@ class TensorTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
                 raise ValueError(f"X must hold real numbers; its type is {X.dtype}")
             if len(X.shape) < 2:
                 raise ValueError(f"X must have samples along axis 0; its shape is {X.shape}")
+            check_nonempty(X)
             if reset:
                 self.n_features_in_ = math.prod(X.shape[1:])
+                forget_names(self)
         else:
-            X = self._check_in_memory(X, reset)
-            if X.dtype.kind not in "fiub":
-                raise ValueError(f"X must hold real numbers; its type is {X.dtype}")
+            X = check_in_memory(self, X, reset=reset)
         if reset:
             wanted = getattr(self, "sample_shape", None)
             self.sample_shape_ = tuple(X.shape[1:])
@@ -110,20 +207,6 @@ class TensorTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
                 f"sample_shape={self.sample_shape_}"
             )
         return X, flat
-
-    def _check_in_memory(self, X: Any, reset: bool) -> np.ndarray:
-        options = {"ensure_all_finite": False, "dtype": "numeric"}
-        if len(X.shape if hasattr(X, "shape") else np.asarray(X).shape) <= 2:
-            X = validate_data(self, X, reset=reset, **options)
-        else:
-            X = check_array(X, allow_nd=True, estimator=self, **options)
-            if reset:
-                self.n_features_in_ = math.prod(X.shape[1:])
-                if hasattr(self, "feature_names_in_"):
-                    del self.feature_names_in_
-            if 0 in X.shape:
-                raise ValueError(f"X of shape {X.shape} has an empty axis")
-        return X
 
     def _check_cores(self, cores: Any) -> tuple[np.ndarray, bool]:
         """Return transformed samples as ``(N, *core_shape_)``, and whether they came flat."""

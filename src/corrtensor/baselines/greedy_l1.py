@@ -1,145 +1,21 @@
-"""L1-2DPCA: one direction after the other, each of the largest L1 dispersion.
-
-Also the part that the methods which project only the columns have in common.
-"""
+"""L1-2DPCA: one direction after the other, each of the largest L1 dispersion."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
-from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
-from ..samples import TensorTransformer, as_float, check_finite, flatten_if
+from ..checks import require_count
+from ..samples import unchanged_on_error
+from .one_sided import OneSided
 
-__all__ = ["L1TwoDPCA", "OneSided"]
+__all__ = ["L1TwoDPCA"]
 
 # Beside rows of length one, what rounding leaves of a zero.
 ZERO = 1e-12
-
-
-def check_count(name: str, value: Any) -> None:
-    """Raise a ``ValueError`` unless ``value`` is a whole number of at least 1."""
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"{name}={value!r}: must be a whole number, at least 1")
-
-
-class OneSided(TensorTransformer):
-    """Samples are matrices a x b; their columns are projected by one orthonormal Q, b x rank.
-
-    A subclass stores ``rank`` and ``sample_shape``, starts ``fit`` with ``_read_training`` and
-    ends it with ``_keep``.
-    """
-
-    rank: int
-    mean_: np.ndarray
-    factors_: tuple[None, np.ndarray]
-
-    def transform(self, X: Any) -> np.ndarray:
-        """Return the features ``(X - mean_) Q``.
-
-        Parameters
-        ----------
-        X : array of shape (n_samples, a, b)
-            Samples, or flattened samples of shape (n_samples, a * b).
-
-        Returns
-        -------
-        ndarray of shape (n_samples, a, rank)
-            Flattened if ``X`` was.
-        """
-        check_is_fitted(self)
-        X, flat = self._read(X)
-        dtype = as_float(X.dtype)
-        Q = self.factors_[1].astype(dtype, copy=False)
-        return flatten_if((X - self.mean_.astype(dtype, copy=False)) @ Q, flat)
-
-    def inverse_transform(self, X: Any) -> np.ndarray:
-        """Return the samples ``X Q' + mean_`` that features stand for.
-
-        Parameters
-        ----------
-        X : array of shape (n_samples, a, rank)
-            What :meth:`transform` gave, or the same flattened.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, a, b)
-            Flattened if ``X`` was.
-        """
-        cores, flat = self._check_cores(X)
-        dtype = as_float(cores.dtype)
-        Q = self.factors_[1].astype(dtype, copy=False)
-        return flatten_if(cores @ Q.T + self.mean_.astype(dtype, copy=False), flat)
-
-    def residuals(self, X: Any) -> np.ndarray:
-        """Return each sample's squared distance from the subspace.
-
-        Parameters
-        ----------
-        X : array of shape (n_samples, a, b)
-            Samples, or flattened samples of shape (n_samples, a * b).
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            ``|(X_i - mean_)(I - Q Q')|^2``.
-        """
-        check_is_fitted(self)
-        D = self._read(X)[0] - self.mean_
-        Q = self.factors_[1]
-        return ((D - D @ Q @ Q.T) ** 2).sum(axis=(1, 2))
-
-    def _read(self, X: Any, *, reset: bool = False) -> tuple[np.ndarray, bool]:
-        X, flat = self._check(X, reset=reset)
-        X = np.asarray(X[:])
-        check_finite(X)
-        return X, flat
-
-    def _read_training(self, X: Any) -> np.ndarray:
-        X, _ = self._read(X, reset=True)
-        name, shape = type(self).__name__, self.sample_shape_
-        if len(shape) != 2:
-            raise ValueError(
-                f"{name} needs matrices as samples; these have shape {shape}. Flattened matrices "
-                "need sample_shape=(rows, columns), vectors sample_shape=(1, -1)"
-            )
-        if len(X) < 2:
-            raise ValueError(f"n_samples={len(X)}: {name} needs at least 2 samples")
-        check_count("rank", self.rank)
-        if self.rank > shape[1]:
-            raise ValueError(
-                f"rank={self.rank}: mode 2 of the samples has only {shape[1]} entries "
-                f"(samples of shape {shape})"
-            )
-        return X.astype(np.float64, copy=False)
-
-    def _keep(self, mean: np.ndarray, Q: np.ndarray) -> None:
-        """Store the mean and Q, filled up to ``rank`` columns where the samples span fewer."""
-        rest = np.linalg.qr(Q, mode="complete")[0][:, Q.shape[1] : self.rank]
-        Q = np.hstack([Q, rest])
-        peak = np.take_along_axis(Q, abs(Q).argmax(axis=0)[None], axis=0)
-        self.mean_, self.factors_ = mean, (None, Q * np.where(peak < 0, -1.0, 1.0))
-        self.core_shape_ = (mean.shape[0], self.rank)
-
-    def _warn_unless_converged(self, converged: bool, max_iter: int) -> None:
-        self.converged_ = converged
-        if not converged:
-            warnings.warn(
-                f"{type(self).__name__} did not converge within max_iter={max_iter} steps",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
 
 
 class L1TwoDPCA(OneSided):
@@ -152,8 +28,10 @@ class L1TwoDPCA(OneSided):
 
     Parameters
     ----------
-    rank : int, default=1
-        Number of directions, at most the number b of columns of a sample.
+    rank : int, float or "auto", default=1
+        Number of directions, at most the number b of columns of a sample; or a share of the
+        columns' energy in (0, 1), or ``"auto"`` for the elbow of their spectrum: as many as
+        2DPCA then takes.
     sample_shape : tuple of int, optional
         Shape (a, b) of one sample when they come flattened; one entry may be -1.
     n_init : int, default=1
@@ -166,6 +44,8 @@ class L1TwoDPCA(OneSided):
 
     Attributes
     ----------
+    rank_ : int
+        Number of directions.
     mean_ : ndarray of shape (a, b)
         Plain mean of the samples.
     factors_ : tuple (None, ndarray of shape (b, rank))
@@ -203,7 +83,7 @@ class L1TwoDPCA(OneSided):
 
     def __init__(
         self,
-        rank: int = 1,
+        rank: int | float | str = 1,
         *,
         sample_shape: tuple[int, ...] | None = None,
         n_init: int = 1,
@@ -231,16 +111,21 @@ class L1TwoDPCA(OneSided):
         L1TwoDPCA
             The fitted estimator.
         """
-        X = self._read_training(X)
-        check_count("n_init", self.n_init)
-        check_count("max_iter", self.max_iter)
+        with unchanged_on_error(self):
+            require_count(n_init=self.n_init, max_iter=self.max_iter)
+            converged = self._fit(self._read_training(X))
+            self._warn_unless_converged(converged, self.max_iter)
+        return self
+
+    def _fit(self, X: np.ndarray) -> bool:
+        """Find the directions and tell whether the signs stayed at the end of all."""
         mean = X.mean(axis=0)
         A = (X - mean).reshape(-1, mean.shape[1])
         unit = abs(A).max() or 1.0
         A /= unit
         random = check_random_state(self.random_state)
         W, self.objective_, self.n_iter_, converged = np.empty((A.shape[1], 0)), [], 1, True
-        for _ in range(self.rank):
+        for _ in range(self.rank_):
             if not A.any():
                 self.objective_.append(np.zeros(1))
                 continue
@@ -255,8 +140,7 @@ class L1TwoDPCA(OneSided):
             self.n_iter_ = max(self.n_iter_, len(values) - 1)
             converged = converged and stayed
         self._keep(mean, W)
-        self._warn_unless_converged(converged, self.max_iter)
-        return self
+        return converged
 
 
 def starts(A: np.ndarray, n: int, random: np.random.RandomState) -> Iterator[np.ndarray]:

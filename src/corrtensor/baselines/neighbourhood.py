@@ -6,14 +6,15 @@ The mathematics, and why no step raises the objective, is in ``docs/method.md``.
 from __future__ import annotations
 
 from collections.abc import Callable
-from numbers import Real
 from typing import Any, Self
 
 import numpy as np
 from scipy.linalg import polar
 from sklearn.neighbors import NearestNeighbors
 
-from .greedy_l1 import OneSided, check_count
+from ..checks import require_count, require_not_negative, require_positive
+from ..samples import unchanged_on_error
+from .one_sided import OneSided
 
 __all__ = ["TwoDNPP"]
 
@@ -37,8 +38,10 @@ class TwoDNPP(OneSided):
 
     Parameters
     ----------
-    rank : int, default=1
-        Number of columns of P, at most the number b of columns of a sample.
+    rank : int, float or "auto", default=1
+        Number of columns of P, at most the number b of columns of a sample; or a share of the
+        columns' energy in (0, 1), or ``"auto"`` for the elbow of their spectrum: as many as
+        2DPCA then takes.
     norm : {"nuclear", "l21"}, default="nuclear"
         ``"nuclear"`` is N-2DNPP, ``"l21"`` is S-2DNPP.
     n_neighbors : int, default=5
@@ -58,6 +61,8 @@ class TwoDNPP(OneSided):
 
     Attributes
     ----------
+    rank_ : int
+        Number of columns that are kept.
     mean_ : ndarray of shape (a, b)
         Plain mean of the samples.
     factors_ : tuple (None, ndarray of shape (b, rank))
@@ -112,7 +117,7 @@ class TwoDNPP(OneSided):
 
     def __init__(
         self,
-        rank: int = 1,
+        rank: int | float | str = 1,
         *,
         norm: str = "nuclear",
         n_neighbors: int = 5,
@@ -146,8 +151,14 @@ class TwoDNPP(OneSided):
         TwoDNPP
             The fitted estimator.
         """
-        X = self._read_training(X)
-        self._check_parameters()
+        with unchanged_on_error(self):
+            self._check_parameters()
+            converged = self._fit(self._read_training(X))
+            self._warn_unless_converged(converged, self.max_iter)
+        return self
+
+    def _fit(self, X: np.ndarray) -> bool:
+        """Learn the projection and tell whether it is optimal."""
         mean = X.mean(axis=0)
         X = X - mean
         N, _, b = X.shape
@@ -165,23 +176,20 @@ class TwoDNPP(OneSided):
         self.projection_ = P / (self.scale_ * np.sqrt(N))
         Q = np.linalg.qr(P)[0]
         self._keep(mean, Q @ np.linalg.eigh(Q.T @ B @ Q)[1][:, ::-1])
-        self._warn_unless_converged(converged, self.max_iter)
-        return self
+        return converged
 
     def _check_parameters(self) -> None:
         if self.norm not in NORMS:
             raise ValueError(f"norm={self.norm!r}: must be one of {sorted(NORMS)}")
-        check_count("n_neighbors", self.n_neighbors)
-        check_count("max_iter", self.max_iter)
-        check_real("gamma", self.gamma, zero=True)
-        check_real("eps", self.eps)
-        check_real("tol", self.tol, zero=True)
+        require_count(n_neighbors=self.n_neighbors, max_iter=self.max_iter)
+        require_not_negative(gamma=self.gamma, tol=self.tol)
+        require_positive(eps=self.eps)
 
     def _minimise(self, F: np.ndarray, T: np.ndarray) -> tuple[np.ndarray, bool]:
         """Return the R that makes ``P = T R`` best, and whether it is optimal; F_i = E_i T."""
         N, a, r = F.shape
         G = F.reshape(N * a, r)
-        R = np.linalg.eigh(G.T @ G / N + self.gamma * (T.T @ T))[1][:, : min(self.rank, r)]
+        R = np.linalg.eigh(G.T @ G / N + self.gamma * (T.T @ T))[1][:, : min(self.rank_, r)]
         eps_E = self.eps * typical_square(F @ R, self.norm)
         eps_P = self.eps * typical_square((T @ R)[None], self.norm)
         self.eps_ = (eps_E, eps_P)
@@ -194,12 +202,6 @@ class TwoDNPP(OneSided):
         R, values, converged = descend(at, R, self.max_iter, self.tol)
         self.objective_, self.n_iter_ = np.array(values), len(values)
         return R, converged
-
-
-def check_real(name: str, value: Any, *, zero: bool = False) -> None:
-    """Raise a ``ValueError`` unless ``value`` is finite and positive, or zero where it may be."""
-    if not isinstance(value, Real) or not 0 <= float(value) < np.inf or (value == 0 and not zero):
-        raise ValueError(f"{name}={value!r}: must be {'at least 0' if zero else 'positive'}")
 
 
 def neighbour_errors(X: np.ndarray, m: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import numbers
 from typing import Any
 
 import numpy as np
+
+from corrtensor.checks import is_number, is_whole
 
 __all__ = [
     "add",
@@ -30,11 +31,9 @@ def check_samples(X: Any) -> np.ndarray:
     return X
 
 
-def check_count(n: float) -> None:
+def check_amount(n: float) -> None:
     """Check that n is a number of outliers or a share."""
-    whole = isinstance(n, numbers.Integral) and not isinstance(n, bool)
-    share = isinstance(n, numbers.Real) and not isinstance(n, numbers.Integral)
-    if not (whole and n >= 0) and not (share and 0 <= n < 1):
+    if not is_number(n) or n < 0 or not (is_whole(n) or n < 1):
         raise ValueError(
             f"n={n!r}: give a whole number of outliers >= 0, or their share of the returned data, "
             "at least 0 and less than 1"
@@ -43,14 +42,14 @@ def check_count(n: float) -> None:
 
 def added_count(n: float, n_good: int) -> int:
     """Return how many outliers to add to ``n_good`` samples: n, or so that their share is n."""
-    check_count(n)
-    return int(n) if isinstance(n, numbers.Integral) else round(n * n_good / (1 - n))
+    check_amount(n)
+    return int(n) if is_whole(n) else round(n * n_good / (1 - n))
 
 
 def choose(n: float, n_samples: int, rng: np.random.Generator) -> np.ndarray:
     """Draw the samples to spoil, n of them or a share n: a mask."""
-    check_count(n)
-    count = int(n) if isinstance(n, numbers.Integral) else round(n * n_samples)
+    check_amount(n)
+    count = int(n) if is_whole(n) else round(n * n_samples)
     if count > n_samples:
         raise ValueError(f"n={n}: there are only {n_samples} samples to make outliers of")
     is_outlier = np.zeros(n_samples, dtype=bool)

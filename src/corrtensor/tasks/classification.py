@@ -8,13 +8,14 @@ from typing import Any, Self
 
 import numpy as np
 from scipy.special import logsumexp
-from sklearn.utils.validation import check_array
 
-from corrtensor.losses import require_positive
+from corrtensor.checks import require_positive
+from corrtensor.samples import unchanged_on_error
 from corrtensor.tasks.features import (
     cores_of,
     fit_subspace,
     name_features,
+    read_floats,
     sample_weights,
     weighted_median,
 )
@@ -131,11 +132,17 @@ class CorrentropyCenterClassifier(ScoringClassifier):
         self : object
             The fitted classifier.
         """
-        self._check_parameters()
-        codes = self._encode(X, y)
-        X = self._scaled(X)
+        with unchanged_on_error(self):
+            self._check_parameters()
+            codes = self._encode(X, y)
+            self._fit(X, codes)
+        return self
+
+    def _fit(self, X: Any, codes: np.ndarray) -> None:
+        X = self._scaled(X, reset=True)
         self.subspace_ = fit_subspace(self.subspace, X)
-        name_features(self, self.subspace_)
+        if not self.normalize:
+            name_features(self, self.subspace_)
         cores = cores_of(self.subspace_, X)
         flat = cores.reshape(len(cores), -1)
         weights = sample_weights(self.subspace_, X) if self.weighted else None
@@ -146,7 +153,6 @@ class CorrentropyCenterClassifier(ScoringClassifier):
         self.width_ = self._width(own, flat.shape[1])
         scores = self._similarities(flat, (codes, shares))
         self.temperature_ = fit_temperature(scores, codes, self.weights_)
-        return self
 
     def _check_parameters(self) -> None:
         if self.kernel not in ("frobenius", "entries"):
@@ -158,10 +164,11 @@ class CorrentropyCenterClassifier(ScoringClassifier):
         elif self.scale is not None:
             require_positive(scale=self.scale)
 
-    def _scaled(self, X: Any) -> Any:
+    def _scaled(self, X: Any, *, reset: bool = False) -> Any:
         if not self.normalize:
             return X
-        X = check_array(X, allow_nd=True, dtype=[np.float64, np.float32])
+        # The subspace gets no table, so what a table says is kept, and checked, here.
+        X = read_floats(self, X, reset=reset)
         norms = np.linalg.norm(X.reshape(len(X), -1), axis=1)
         return X / np.where(norms > 0, norms, 1).reshape(-1, *[1] * (X.ndim - 1)).astype(X.dtype)
 
@@ -177,7 +184,7 @@ class CorrentropyCenterClassifier(ScoringClassifier):
                     f"all samples of class {label!r} have weight zero: the subspace explains "
                     "none of them; its centre is their plain mean",
                     UserWarning,
-                    stacklevel=3,
+                    stacklevel=4,
                 )
                 w = np.ones(len(members))
             shares[members] = w / w.sum()

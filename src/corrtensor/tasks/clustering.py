@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
@@ -18,6 +17,8 @@ from sklearn.cluster import KMeans
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
+from corrtensor.checks import is_share, require_count, require_not_negative
+from corrtensor.samples import unchanged_on_error
 from corrtensor.tasks.density_peaks import DecisionGraph, cutoff_distance, decision_graph
 from corrtensor.tasks.features import (
     cores_of,
@@ -141,8 +142,15 @@ class DensityPeaksKMeans(
         self : object
             The fitted estimator.
         """
-        share = self._check_parameters()
-        features = self._features(X, reset=True, sample_weight=sample_weight)
+        with unchanged_on_error(self):
+            share = self._check_parameters()
+            features = self._features(X, reset=True, sample_weight=sample_weight)
+            self._fit(X, features, sample_weight, share)
+        return self
+
+    def _fit(
+        self, X: Any, features: np.ndarray, sample_weight: ArrayLike | None, share: float
+    ) -> None:
         vectors = features.reshape(len(features), -1)
         weights = self._weights(X, vectors, sample_weight)
         counts = weights >= NEGLIGIBLE * weights.max()
@@ -164,17 +172,15 @@ class DensityPeaksKMeans(
         order = np.lexsort((centers[:, 0], -masses.round(9)))
         self.cluster_centers_ = centers[order].reshape(-1, *features.shape[1:])
         self.labels_ = self._from_centers(vectors).argmin(axis=1).astype(np.int32)
-        return self
 
     def _check_parameters(self) -> float:
-        """Check what scikit-learn does not, and return the share of pairs within the cut-off."""
-        for name, least in (("n_clusters", 1), ("n_init", 0), ("max_iter", 1)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-                raise ValueError(f"{name}={value!r} must be an integer of at least {least}")
+        """Check the parameters and return the share of pairs within the cut-off."""
+        require_count(n_clusters=self.n_clusters, max_iter=self.max_iter)
+        require_count(0, n_init=self.n_init)
+        require_not_negative(tol=self.tol)
         if isinstance(self.cutoff, str) and self.cutoff == "auto":
             return 1 / self.n_clusters
-        if not isinstance(self.cutoff, Real) or not 0 < self.cutoff <= 1:
+        if not is_share(self.cutoff):
             raise ValueError(f"cutoff={self.cutoff!r}: use 'auto' or a share of pairs in (0, 1]")
         return float(self.cutoff)
 

@@ -13,14 +13,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils.validation import (
-    check_array,
-    check_is_fitted,
-    has_fit_parameter,
-    validate_data,
-)
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from corrtensor.corr_tensor import CorrTensor
+from corrtensor.losses import lower_quantile
+from corrtensor.samples import as_float, check_finite, check_in_memory, forget_names
+from corrtensor.solver import weighted_quantiles
 
 
 def fit_subspace(subspace: Any, X: Any, sample_weight: ArrayLike | None = None) -> Any:
@@ -34,22 +32,16 @@ def fit_subspace(subspace: Any, X: Any, sample_weight: ArrayLike | None = None) 
     return subspace.fit(X)
 
 
-def forget_names(task: Any) -> None:
-    """Drop the names of the columns of an earlier table."""
-    if hasattr(task, "feature_names_in_"):
-        del task.feature_names_in_
+def read_floats(task: Any, X: Any, *, reset: bool) -> np.ndarray:
+    """Return samples as finite numbers in floating point; keep, or check, their features."""
+    X = check_in_memory(task, X, reset=reset)
+    check_finite(X)
+    return X.astype(as_float(X.dtype), copy=False)
 
 
 def read_samples(task: Any, X: Any, *, reset: bool) -> np.ndarray:
     """Check samples of any order for a task that has no subspace to do it."""
-    options: dict[str, Any] = {"dtype": [np.float64, np.float32]}
-    if len(X.shape if hasattr(X, "shape") else np.asarray(X).shape) <= 2:
-        X = validate_data(task, X, reset=reset, **options)
-    else:
-        X = check_array(X, allow_nd=True, estimator=task, **options)
-        if reset:
-            task.n_features_in_ = int(np.prod(X.shape[1:]))
-            forget_names(task)
+    X = read_floats(task, X, reset=reset)
     if reset:
         task.sample_shape_ = X.shape[1:]
     elif X.shape[1:] != task.sample_shape_:
@@ -101,8 +93,6 @@ def sample_weights(subspace: Any, X: Any) -> np.ndarray | None:
     return np.exp(log_w - log_w.max())
 
 
-def weighted_median(values: np.ndarray, weights: np.ndarray) -> float:
+def weighted_median(values: np.ndarray, weights: np.ndarray | None) -> float:
     """Return the value that half of the weight lies at or below."""
-    order = np.argsort(values, kind="stable")
-    cumulated = np.cumsum(weights[order])
-    return float(values[order[np.searchsorted(cumulated, 0.5 * cumulated[-1])]])
+    return lower_quantile(weighted_quantiles(values, weights))

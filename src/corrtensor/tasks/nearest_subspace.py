@@ -9,6 +9,7 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
 from corrtensor.corr_tensor import CorrTensor
+from corrtensor.samples import unchanged_on_error
 from corrtensor.subspace import MultilinearSubspace
 from corrtensor.tasks.features import (
     read_samples,
@@ -107,8 +108,12 @@ class SubspaceClassifier(ScoringClassifier):
             raise ValueError(
                 f"subspace={self.subspace!r} is frozen; a subspace must be fitted to each class"
             )
-        codes = self._encode(X, y)
-        X = self._read(X, reset=True)
+        with unchanged_on_error(self):
+            codes = self._encode(X, y)
+            self._fit(self._read(X, reset=True), codes)
+        return self
+
+    def _fit(self, X: np.ndarray, codes: np.ndarray) -> None:
         self.subspaces_ = [self._fit_class(X[codes == c], c) for c in range(len(self.classes_))]
         distances = self._distances(X)
         weights = np.ones(len(X))
@@ -123,7 +128,6 @@ class SubspaceClassifier(ScoringClassifier):
             # A class that its subspace explains to the last digit would shut out all others.
             self.scales_ = np.maximum(own, SMALLEST_SCALE * own.max())
         self.temperature_ = fit_temperature(-distances / self.scales_, codes, weights)
-        return self
 
     def _fit_class(self, X: np.ndarray, c: int) -> Any:
         subspace = CorrTensor(DEFAULT_SHARE) if self.subspace is None else clone(self.subspace)
