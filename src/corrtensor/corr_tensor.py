@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -83,6 +84,10 @@ class CorrTensor(MultilinearSubspace):
         Called after every sweep as ``callback(sweep, objective, effective_samples, seconds)``;
         ends the fit there by returning true. With scikit-learn 1.9 or later its own callbacks,
         such as progress bars, can be set by ``set_callbacks`` as well.
+    checkpoint : path-like, default=None
+        A file in which to keep where the fit stands, every few seconds. A fit that was killed
+        goes on from there when it is called again with the same data and settings, and ends
+        with the same result; the file is then removed. Other data or settings are refused.
 
     Attributes
     ----------
@@ -148,6 +153,7 @@ class CorrTensor(MultilinearSubspace):
         n_jobs: int | None = None,
         block_size: int | None = None,
         callback: Callable[..., object] | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
     ) -> None:
         self.ranks = ranks
         self.alpha = alpha
@@ -165,6 +171,7 @@ class CorrTensor(MultilinearSubspace):
         self.n_jobs = n_jobs
         self.block_size = block_size
         self.callback = callback
+        self.checkpoint = checkpoint
 
     coupled = True
 

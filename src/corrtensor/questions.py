@@ -26,7 +26,7 @@ STARTS: dict[str, Callable[..., tuple[Solution, np.ndarray]]] = {
     "subsets": minority,
 }
 # Copies are looked for among so many samples; up to so many, or this share, are none.
-COPIES_AMONG, FEW_COPIES, FEW_SHARE = 200, 5, 0.05
+COPIES_AMONG, FEW_COPIES, FEW_SHARE, MOST_COPIES = 200, 5, 0.05, 0.9
 # Samples closer than this share of the typical squared distance are copies beyond doubt.
 VERY_CLOSE = 0.001
 # Starts that look at residuals alone, and so at samples with fewer entries.
@@ -40,7 +40,8 @@ def copied(source: Source) -> np.ndarray:
     many[some] = multiplicity(source.take(some), VERY_CLOSE) > max(
         FEW_COPIES, FEW_SHARE * len(some)
     )
-    return many
+    # Where hardly anything else is there, copies are what the data are made of.
+    return many & (many[some].mean() < MOST_COPIES)
 
 
 def ask(

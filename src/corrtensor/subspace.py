@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Self
 
@@ -15,9 +15,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
+from corrtensor.checkpoint import Checkpoint, fingerprint
+from corrtensor.checks import require_count, require_not_negative
 from corrtensor.kernels import ResidualPass, expand, project
 from corrtensor.losses import Loss, Power
-from corrtensor.samples import TensorTransformer, as_float, is_on_disk
+from corrtensor.samples import TensorTransformer, as_float, is_on_disk, unchanged_on_error
 from corrtensor.solver import STATUS, Options, Solution, State, solve
 from corrtensor.sources import Source, check_output
 from corrtensor.starts import Rank, spectral, times
@@ -31,9 +33,8 @@ CENTERS = ("weighted", "plain", None)
 
 def check_ranks(ranks: Any, shape: tuple[int, ...]) -> tuple[Rank, ...]:
     """Return one checked rank per mode."""
-    entries = (
-        tuple(ranks) if isinstance(ranks, tuple | list | np.ndarray) else (ranks,) * len(shape)
-    )
+    several = isinstance(ranks, tuple | list) or (isinstance(ranks, np.ndarray) and ranks.ndim == 1)
+    entries = tuple(ranks) if several else (ranks,) * len(shape)
     if len(entries) != len(shape):
         raise ValueError(
             f"ranks={ranks!r} has {len(entries)} entries; the samples have {len(shape)} modes, "
@@ -115,6 +116,10 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
         Called after every sweep as ``callback(sweep, objective, effective_samples, seconds)``;
         ends the fit there by returning true. With scikit-learn 1.9 or later its own callbacks,
         such as progress bars, can be set by ``set_callbacks`` as well.
+    checkpoint : path-like, default=None
+        A file in which to keep where the fit stands, every few seconds. A fit that was killed
+        goes on from there when it is called again with the same data and settings, and ends
+        with the same result; the file is then removed. Other data or settings are refused.
 
     Attributes
     ----------
@@ -171,6 +176,7 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
         n_jobs: int | None = None,
         block_size: int | None = None,
         callback: Callable[..., object] | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
     ) -> None:
         self.ranks = ranks
         self.loss = loss
@@ -183,6 +189,7 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
         self.n_jobs = n_jobs
         self.block_size = block_size
         self.callback = callback
+        self.checkpoint = checkpoint
 
     def _loss(self) -> Loss:
         loss = Power(2.0) if self.loss is None else self.loss
@@ -196,16 +203,14 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
             raise ValueError(f"center={self.center!r}: use 'weighted', 'plain' or None")
         if not isinstance(self.coupled, bool | np.bool_):
             raise TypeError(f"coupled={self.coupled!r} must be True or False")
+        if not (self.checkpoint is None or isinstance(self.checkpoint, str | os.PathLike)):
+            raise TypeError(f"checkpoint={self.checkpoint!r} must be the name of a file, or None")
         if not (self.callback is None or callable(self.callback)):
             raise TypeError(f"callback={self.callback!r} must be callable or None")
-        count = self.max_iter
-        if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
-            raise ValueError(f"max_iter={count!r} must be an integer of at least 1")
-        if not isinstance(self.tol, int | float | np.number) or not self.tol >= 0:
-            raise ValueError(f"tol={self.tol!r} must be a number and not negative")
-        size = self.block_size
-        if size is not None and (not isinstance(size, int | np.integer) or size < 1):
-            raise ValueError(f"block_size={size!r} must be an integer of at least 1, or None")
+        require_count(max_iter=self.max_iter)
+        require_not_negative(tol=self.tol)
+        if self.block_size is not None:
+            require_count(block_size=self.block_size)
         return Options(self.center, bool(self.coupled), int(self.max_iter), float(self.tol))
 
     @with_callbacks  # type: ignore[untyped-decorator]
@@ -233,11 +238,13 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
             context = self._init_callback_context(max_subtasks=options.max_iter)
             context.call_on_fit_task_begin(estimator=self)
         options = replace(options, observe=observer(self.callback, self, context))
-        with self._unchanged_on_error():
+        with unchanged_on_error(self):
             X, _ = self._check(X, reset=True)
             for streamed in ("_stream", "n_samples_seen_"):
                 self.__dict__.pop(streamed, None)
             self._keep(self._solve(X, sample_weight, options), as_float(np.dtype(X.dtype)))
+        if self.checkpoint is not None:
+            Checkpoint(self.checkpoint, {}).remove()
         if context is not None:
             context.call_on_fit_task_end(estimator=self)
         return self
@@ -263,17 +270,25 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
 
         start = start_with(ranks)
         refuse_identical(start, weight, np.finfo(source.dtype).eps)
+
+        def run(start: State) -> Solution:
+            if self.checkpoint is None:
+                return self._sweep(source, start, loss, options, weight)
+            mark = fingerprint(start, self.get_params(deep=False), weight)
+            kept = Checkpoint(self.checkpoint, mark).options(options, start)
+            return self._sweep(source, start, loss, kept, weight)
+
         if not any(isinstance(k, float | str) for k in ranks):
-            return self._sweep(source, start, loss, options, weight)
+            return run(start)
         # Ranks by energy depend on the weights, and these on the ranks: once more is enough.
         chosen = start_with(ranks, self._first_weights(source, start, weight)).ranks
         if chosen != start.ranks:
             start = start_with(chosen)
-        solution = self._sweep(source, start, loss, options, weight)
+        solution = run(start)
         again = start_with(ranks, times(solution.weights, weight)).ranks
         if again == chosen:
             return solution
-        return self._sweep(source, start_with(again), loss, options, weight)
+        return run(start_with(again))
 
     def _first_source(self, X: Any) -> Source:
         # Without a mean, the origin itself is the centre, and must not be moved.
@@ -327,17 +342,6 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
             words = STATUS[solution.status].format(n=solution.n_iter)
             warnings.warn(f"{type(self).__name__} {words}", ConvergenceWarning, stacklevel=3)
 
-    @contextmanager
-    def _unchanged_on_error(self) -> Iterator[None]:
-        state = self.__dict__
-        before = dict(state)
-        try:
-            yield
-        except BaseException:
-            state.clear()
-            state.update(before)
-            raise
-
     @available_if(lambda self: self.coupled)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: object = None, *, decay: float = 0.95) -> Self:
         """Learn from a batch of a stream and forget it. Approximate: see ``corrtensor.stream``.
@@ -367,7 +371,7 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
         if stream is None or stream.state.factors is not self.factors_:
             self.fit(X)
             stream = None
-        with self._unchanged_on_error():
+        with unchanged_on_error(self):
             X, _ = self._check(X)
             options: dict[str, Any] = {"n_jobs": self.n_jobs, "block_size": self.block_size}
             if stream is None:

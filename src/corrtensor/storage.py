@@ -1,0 +1,267 @@
+"""Model files, and files that are whole or not there at all.
+
+A model file is a zip archive of ``model.json`` and one ``.npy`` for each array, uncompressed;
+its last bytes are a checksum of all the others. ``docs/model-files.md`` has the format.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import math
+import os
+import secrets
+import shutil
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from corrtensor.encoding import ARRAY_KINDS, ESTIMATORS, decode, encode
+
+__all__ = ["ModelFileError", "load", "replacing", "save"]
+
+FORMAT, VERSION = "corrtensor model", 1
+HEADER = "model.json"
+COMMENT = b"sha256:"
+DIGITS = 64
+# What wrong content may raise while it is put together.
+WRONG = (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError, OverflowError)
+
+
+class ModelFileError(ValueError):
+    """A file that is no model file, is damaged, or is of a version that is not known here."""
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """Open a new file that takes the place of ``path`` once it is whole and on disk.
+
+    Parameters
+    ----------
+    path : path-like
+        Where the file shall be. Until the block ends, and for ever if it fails, whatever is
+        there stays untouched.
+
+    Yields
+    ------
+    file : binary file
+        Beside ``path``, open for writing and reading; its name is ``file.name``.
+    """
+    target = Path(os.path.realpath(path))
+    if target.exists():
+        refuse_special(target, path)
+    beside = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}.part")
+    try:
+        with open(beside, "xb+") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        if target.exists():
+            shutil.copymode(target, beside)
+        os.replace(beside, target)
+    except BaseException as error:
+        with suppress(OSError):
+            beside.unlink()
+        if isinstance(error, OSError) and error.errno and error.filename in (None, str(beside)):
+            # The user has never heard of the file beside.
+            raise OSError(error.errno, error.strerror, os.fspath(path)) from error
+        raise
+    sync_folder(target.parent)
+
+
+def refuse_special(target: Path, path: str | os.PathLike[str]) -> None:
+    """Raise an ``OSError`` unless the file may be replaced: a device must not become a file."""
+    if target.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
+    if not target.is_file():
+        raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
+    if not os.access(target, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), os.fspath(path))
+
+
+def sync_folder(folder: Path) -> None:
+    """Let the names in a folder reach the disk, where the system can."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def save(model: Any, path: str | os.PathLike[str]) -> None:
+    """Write an estimator to a file.
+
+    The file appears when it is complete; should anything fail, one that was there is untouched.
+    The format is open and holds no code: ``docs/model-files.md``.
+
+    Parameters
+    ----------
+    model : estimator
+        Any estimator of this package, fitted or not, with what it is made of. Functions (a
+        ``callback``) are left out.
+    path : path-like
+        The file, by custom ``.ct``.
+
+    See Also
+    --------
+    load : Read it.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> import corrtensor as ct
+    >>> X = np.random.default_rng(0).normal(size=(30, 5, 4))
+    >>> model = ct.CorrTensor(ranks=(2, 2)).fit(X)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     ct.save(model, Path(folder) / "model.ct")
+    ...     again = ct.load(Path(folder) / "model.ct")
+    >>> bool(np.array_equal(again.transform(X), model.transform(X)))
+    True
+    """
+    if type(model).__name__ not in ESTIMATORS:
+        raise TypeError(
+            f"a {type(model).__name__} cannot be saved; these can: {', '.join(ESTIMATORS)}"
+        )
+    write(model, path, FORMAT)
+
+
+def write(value: Any, path: str | os.PathLike[str], kind: str) -> None:
+    """Write what :mod:`corrtensor.encoding` can hold to a file of some format."""
+    tree, arrays = encode(value)
+    header = {"format": kind, "version": VERSION, "corrtensor": version("corrtensor")}
+    text = json.dumps({**header, "arrays": len(arrays), "model": tree}, allow_nan=False)
+    with replacing(path) as file:
+        with zipfile.ZipFile(file, "w") as archive:
+            # One date for all: the same model gives the same bytes.
+            archive.writestr(zipfile.ZipInfo(HEADER), text)
+            for k, array in enumerate(arrays):
+                with archive.open(zipfile.ZipInfo(f"{k}.npy"), "w", force_zip64=True) as member:
+                    np.lib.format.write_array(member, array, allow_pickle=False)
+            archive.comment = COMMENT + b"0" * DIGITS
+        digest = checksum(file)
+        file.seek(-DIGITS, os.SEEK_END)
+        file.write(digest)
+
+
+def checksum(file: BinaryIO) -> bytes:
+    """Return the SHA-256, in hexadecimal, of all but the digits at the end."""
+    left = file.seek(0, os.SEEK_END) - DIGITS
+    file.seek(0)
+    sha = hashlib.sha256()
+    while left > 0:
+        block = file.read(min(left, 1 << 20))
+        if not block:
+            break
+        sha.update(block)
+        left -= len(block)
+    return sha.hexdigest().encode()
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Read an estimator from a file that :func:`save` has written.
+
+    No file can run code or ask for more memory than a few times its own size.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+
+    Returns
+    -------
+    model : estimator
+        As it was saved.
+
+    Raises
+    ------
+    ModelFileError
+        A ``ValueError``: the file is no model file, was cut short or altered, or comes from a
+        later version.
+
+    See Also
+    --------
+    save : Write it.
+    """
+    model = read(path, FORMAT)
+    if type(model).__name__ not in ESTIMATORS:
+        raise ModelFileError(f"{path} holds no model: its content is a {type(model).__name__}")
+    return model
+
+
+def read(path: str | os.PathLike[str], kind: str) -> Any:
+    """Return what :func:`write` has put into a file of this format."""
+    with open(path, "rb") as file:
+        check_whole(file, path, kind)
+        with zipfile.ZipFile(file) as archive:
+            header = read_header(archive, path, kind)
+            try:
+                arrays = [read_array(archive, k) for k in range(header["arrays"])]
+                return decode(header["model"], arrays)
+            except WRONG as error:
+                raise ModelFileError(f"{path} holds no {kind}: {error}") from error
+
+
+def check_whole(file: BinaryIO, path: Any, kind: str) -> None:
+    """Raise a :class:`ModelFileError` unless the checksum agrees."""
+    if file.read(4) != b"PK\x03\x04":
+        raise ModelFileError(f"{path} is no {kind} file")
+    size = file.seek(0, os.SEEK_END)
+    digest = checksum(file)
+    file.seek(max(0, size - DIGITS - len(COMMENT)))
+    end = file.read()
+    if end != COMMENT + digest:
+        raise ModelFileError(
+            f"{path} is no {kind} file, or it was cut short or altered: its checksum does not agree"
+        )
+    try:
+        infos = zipfile.ZipFile(file).infolist()
+    except (zipfile.BadZipFile, ValueError, NotImplementedError) as error:
+        raise ModelFileError(f"{path} is no {kind} file: {error}") from error
+    plain = all(i.compress_type == zipfile.ZIP_STORED and not i.flag_bits & 1 for i in infos)
+    if not plain or sum(info.file_size for info in infos) > size:
+        raise ModelFileError(f"{path} claims to hold more than its {size} bytes")
+
+
+def read_header(archive: zipfile.ZipFile, path: Any, kind: str) -> dict[str, Any]:
+    """Return the JSON of a file whose format and version are known."""
+    try:
+        header = json.loads(archive.read(HEADER))
+        named = header["format"], header["version"]
+    except (*WRONG, zipfile.BadZipFile) as error:
+        raise ModelFileError(f"{path} is no {kind} file: {error}") from error
+    if named[0] != kind:
+        raise ModelFileError(f"{path} is no {kind} file: its format is {named[0]!r}")
+    if named[1] != VERSION:
+        raise ModelFileError(
+            f"{path} is a {kind} file of version {named[1]!r}, written by corrtensor "
+            f"{header.get('corrtensor')!r}; this corrtensor reads version {VERSION}"
+        )
+    return dict(header)
+
+
+def read_array(archive: zipfile.ZipFile, k: int) -> np.ndarray:
+    """Return one array, after a look at whether its size is that of its bytes."""
+    readers = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }
+    try:
+        with archive.open(f"{k}.npy") as member:
+            shape, fortran, dtype = readers[np.lib.format.read_magic(member)](member)
+            data = member.read()
+    except zipfile.BadZipFile as error:
+        raise ValueError(str(error)) from error
+    known = dtype.kind in ARRAY_KINDS and dtype.itemsize > 0
+    if not known or math.prod(shape) * dtype.itemsize != len(data):
+        raise ValueError(f"array {k} is said to be {shape} of {dtype}, in {len(data)} bytes")
+    flat = np.frombuffer(data, dtype)
+    return flat.reshape(shape, order="F" if fortran else "C").copy(order="K")
