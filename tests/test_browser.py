@@ -1,0 +1,298 @@
+"""The report page in a real browser: Chromium, driven by Playwright, from a file on disk."""
+
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import sync_playwright
+from sklearn.frozen import FrozenEstimator
+
+import corrtensor as ct
+from corrtensor.report import write_page
+
+ARTEFACTS = Path(__file__).parents[1] / "test-artefacts"
+EVIL = "<img src=x onerror=alert(1)>.png"
+PHONE = {"viewport": {"width": 390, "height": 844}, "device_scale_factor": 2, "has_touch": True}
+DESK = {"viewport": {"width": 1200, "height": 900}}
+
+
+def find_chromium():
+    named = os.environ.get("CHROMIUM")
+    found = (shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome"))
+    return named or next(filter(None, found), None)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    path = find_chromium()
+    if path is None and not os.environ.get("CI"):
+        pytest.skip("no Chromium: apt-get install chromium, or set CHROMIUM to its path")
+    assert path is not None, "CI needs Chromium: .ci/run installs it"
+    with sync_playwright() as playwright:
+        # Containers often lack what the sandbox needs; the page is our own.
+        chromium = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="module")
+def faces():
+    """Faces and noise, a fitted model, and the index of the most unusual sample."""
+    X, is_noise = ct.datasets.dummy_outliers(ct.datasets.load_faces().images[:80], 12, rng=0)
+    return X, is_noise, ct.CorrTensor(ranks=(10, 10)).fit(X)
+
+
+@pytest.fixture(scope="module")
+def page_file(faces, tmp_path_factory):
+    X, is_noise, model = faces
+    names = [f"{'noise' if bad else 'face'}_{i:03d}.png" for i, bad in enumerate(is_noise)]
+    names[int(model.residuals_.argmax())] = EVIL
+    clusters = ct.DensityPeaksKMeans(3, subspace=FrozenEstimator(model), random_state=0).fit(X)
+    return write_page(
+        tmp_path_factory.mktemp("page") / "faces.html",
+        model,
+        X,
+        names=names,
+        labels=np.where(is_noise, "noise", "face"),
+        clusters=clusters,
+        title="Eighty faces, twelve of noise",
+    )
+
+
+@pytest.fixture
+def visit(browser):
+    """Open a page from disk; afterwards nothing may have gone wrong or out."""
+    opened, wrong = [], []
+
+    def go(path, **options):
+        context = browser.new_context(**(options or DESK))
+        opened.append(context)
+        page = context.new_page()
+        page.on("console", lambda m: wrong.append(m.text) if m.type != "log" else None)
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("dialog", lambda dialog: (wrong.append(dialog.message), dialog.dismiss()))
+        address = path.as_uri()
+        page.on(
+            "request",
+            lambda r: (
+                wrong.append(r.url[:200])
+                if r.url.split("#")[0] != address and not r.url.startswith("data:")
+                else None
+            ),
+        )
+        page.goto(address)
+        return page
+
+    yield go
+    for context in opened:
+        context.close()
+    assert not wrong
+
+
+def keep(page, name, *, whole=True):
+    """Keep a screenshot for people to look at."""
+    ARTEFACTS.mkdir(exist_ok=True)
+    page.screenshot(path=ARTEFACTS / f"{name}.png", full_page=whole)
+
+
+def background(page):
+    """Return how bright the page's background is, from 0 to 255."""
+    colour = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    return np.mean([int(v) for v in colour[4:-1].split(",")])
+
+
+def column(page, name):
+    cells = page.locator(f"tbody .{name}")
+    return cells.evaluate_all("cells => cells.map(cell => cell.dataset.value)")
+
+
+def test_it_opens_from_disk_without_errors_or_requests(visit, page_file):
+    page = visit(page_file)
+    assert page.title() == "Eighty faces, twelve of noise"
+    broken = page.evaluate(
+        "[...document.images].filter(i => !i.complete || !i.naturalWidth).length"
+    )
+    assert broken == 0
+    keep(page, "light")
+
+
+def test_the_policy_forbids_the_network(browser, page_file):
+    """The checks above would pass on a page that merely does not try."""
+    page = browser.new_page()
+    blocked = []
+    page.on("console", lambda m: blocked.append(m.text))
+    page.goto(page_file.as_uri())
+    page.evaluate(
+        "() => { const i = new Image(); i.src = 'http://127.0.0.1:9/x'; document.body.append(i);"
+        " const s = document.createElement('script'); s.textContent = 'window.ran = 1';"
+        " document.body.append(s); return fetch('http://127.0.0.1:9/').catch(() => 0); }"
+    )
+    assert page.evaluate("window.ran") is None
+    assert sum("Content Security Policy" in text for text in blocked) >= 3
+    page.close()
+
+
+@pytest.mark.parametrize("by", ["click", "keyboard"])
+def test_the_table_sorts(visit, page_file, by):
+    page = visit(page_file)
+    before = [float(v) for v in column(page, "unusual")]
+    assert before == sorted(before, reverse=True)
+
+    def press(words):
+        button = page.get_by_role("button", name=words, exact=True)
+        if by == "click":
+            button.click()
+        else:
+            button.focus()
+            page.keyboard.press("Enter")
+
+    press("Score distance")
+    values = [float(v) for v in column(page, "score")]
+    assert values == sorted(values, reverse=True)
+    press("Score distance")
+    assert [float(v) for v in column(page, "score")] == sorted(values)
+    assert page.locator("th.score").first.get_attribute("aria-sort") == "ascending"
+    press("Sample")
+    names = column(page, "name")
+    assert names == sorted(names, key=lambda n: (n[0].isalpha(), n))
+    assert page.locator("[aria-sort]").count() == 1
+    assert "Sample, ascending" in page.locator("#said").text_content()
+
+
+def test_the_rest_of_the_table_is_one_press_away(visit, page_file):
+    page = visit(page_file)
+    rows = page.locator("tbody tr:visible")
+    assert rows.count() == 10
+    page.get_by_role("button", name="Show all 50").click()
+    assert rows.count() == 50
+
+
+def test_the_slider_changes_the_picture(visit, page_file):
+    page = visit(page_file)
+    picture, words = page.locator(".ladder .made").last, page.locator("#rank-words")
+    slider = page.get_by_label("Ranks", exact=True)
+    seen = {picture.get_attribute("src")}
+    assert words.text_content().startswith("10 × 10: ")  # noqa: RUF001
+    slider.focus()
+    page.keyboard.press("ArrowLeft")
+    seen.add(picture.get_attribute("src"))
+    page.keyboard.press("Home")
+    seen.add(picture.get_attribute("src"))
+    assert len(seen) == 3
+    assert words.text_content().startswith("1 × 1: ")  # noqa: RUF001
+    assert "1 × 1" in slider.get_attribute("aria-valuetext")  # noqa: RUF001
+    assert picture.evaluate("p => p.decode().then(() => p.naturalWidth)") == 25
+
+
+@pytest.mark.parametrize("chart", ["map", "weights", "decision"])
+def test_pointing_at_a_mark_shows_the_file_name(visit, page_file, chart):
+    page = visit(page_file)
+    drawn = page.locator(f"[data-chart={chart}]")
+    drawn.scroll_into_view_if_needed()
+    places = page.evaluate("JSON.parse(document.getElementById('data').textContent)")
+    x, y = places["places"][chart]
+    box, view = drawn.locator("svg").bounding_box(), (460, 330)
+    for k in (0, 40, 85):
+        at = box["x"] + x[k] * box["width"] / view[0], box["y"] + y[k] * box["height"] / view[1]
+        page.mouse.move(*at)
+        same = {places["name"][j] for j in range(len(x)) if (x[j], y[j]) == (x[k], y[k])}
+        assert page.locator("#tip strong").text_content() in same
+        assert page.locator("#tip").is_visible()
+    if chart == "map":
+        keep(page, "hover", whole=False)
+    page.mouse.move(2, 2)
+    assert page.locator("#tip").is_hidden()
+
+
+def test_the_keyboard_goes_through_the_samples(visit, page_file):
+    page = visit(page_file)
+    chart = page.locator("[data-chart=map]")
+    for _ in range(20):
+        page.keyboard.press("Tab")
+        if chart.evaluate("c => c === document.activeElement"):
+            break
+    name = page.locator("#tip strong")
+    assert name.text_content() == EVIL
+    page.keyboard.press("ArrowRight")
+    second = name.text_content()
+    assert second.startswith("noise_")
+    assert chart.get_attribute("aria-valuetext").startswith(second)
+    assert chart.get_attribute("aria-valuenow") == "2"
+    page.keyboard.press("End")
+    assert name.text_content().startswith("face_")
+    page.keyboard.press("Home")
+    assert name.text_content() == EVIL
+    page.keyboard.press("Escape")
+    assert page.locator("#tip").is_hidden()
+
+
+def test_dark_by_the_system_and_by_the_button(visit, page_file):
+    page = visit(page_file, color_scheme="dark", **DESK)
+    assert background(page) < 60
+    keep(page, "dark")
+    button = page.locator("#theme")
+    assert button.text_content() == "Light theme"
+    button.click()
+    assert background(page) > 200
+    page = visit(page_file, color_scheme="light", **DESK)
+    assert background(page) > 200
+    page.locator("#theme").focus()
+    page.keyboard.press("Space")
+    assert background(page) < 60
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("options", [DESK, PHONE], ids=["desk", "phone"])
+def test_axe_finds_no_serious_fault(visit, page_file, scheme, options):
+    page = visit(page_file, color_scheme=scheme, **options)
+    page.get_by_role("button", name="Show all 50").click()
+    found = Axe().run(page).response
+    assert "color-contrast" in {rule["id"] for rule in found["passes"]}
+    bad = [
+        (v["id"], v["nodes"][0]["html"][:200])
+        for v in found["violations"]
+        if v["impact"] in ("serious", "critical")
+    ]
+    assert not bad
+
+
+@pytest.mark.parametrize("width", [320, 390])
+def test_a_phone_needs_no_sideways_scrolling(visit, page_file, width):
+    page = visit(page_file, **{**PHONE, "viewport": {"width": width, "height": 700}})
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    if width == 390:
+        keep(page, "phone")
+        # A tap is as good as pointing.
+        chart = page.locator("[data-chart=map]")
+        chart.scroll_into_view_if_needed()
+        box = chart.locator("svg").bounding_box()
+        x, y = page.evaluate("JSON.parse(document.getElementById('data').textContent).places.map")
+        scale = box["width"] / 460
+        page.touchscreen.tap(box["x"] + x[85] * scale, box["y"] + y[85] * scale)
+        assert page.locator("#tip strong").text_content()
+
+
+def test_a_malicious_name_is_text(visit, page_file):
+    page = visit(page_file)
+    assert page.locator("tbody tr").first.locator("bdi").first.text_content() == EVIL
+    assert EVIL in page.locator(".words").text_content()
+    assert page.locator("img[src=x]").count() == 0
+
+
+@pytest.mark.parametrize(
+    "shape", [(30,), (16, 12, 3), (6, 12, 10)], ids=["line", "colour", "slices"]
+)
+def test_other_kinds_of_samples(visit, tmp_path, shape):
+    rng = np.random.default_rng(0)
+    grid = np.stack(np.meshgrid(*(np.linspace(0, 3, a) for a in shape), indexing="ij"))
+    waves = np.sin(np.tensordot(rng.normal(size=(40, len(shape))), grid, axes=1))
+    X = waves + 0.05 * rng.normal(size=(40, *shape))
+    X[:3] = rng.normal(size=(3, *shape))
+    model = ct.CorrTensor(ranks=tuple(min(4, a - 1) for a in shape), init="2dsvd").fit(X)
+    page = visit(write_page(tmp_path / "page.html", model, X, most=10))
+    assert page.locator("tbody tr").count() == 10
+    assert page.locator("#clusters").count() == 0
+    keep(page, f"order-{len(shape)}-{shape[-1]}")
