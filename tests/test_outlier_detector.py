@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from corrtensor import CorrTensor, make
+from corrtensor import CorrTensor, MultilinearSubspace, make
 from corrtensor.datasets import (
     block_outliers,
     dummy_outliers,
@@ -122,6 +122,31 @@ def test_cut_with_many_equal_residuals():
     assert np.flatnonzero(s > upper_cut(s)).tolist() == [99]
     assert upper_cut(np.zeros(10)) == 0
     assert upper_cut(np.full(300, 7.0)) == pytest.approx(7.0)
+
+
+@pytest.mark.parametrize("n", [2, 50, 99])
+def test_equal_residuals_are_no_outliers(n):
+    """The cube of a cube root may be smaller than what it came from."""
+    rng = np.random.default_rng(0)
+    for x in (*rng.uniform(size=500), *10.0 ** rng.uniform(-300, 300, size=200)):
+        assert upper_cut(np.full(n, x)) == x
+
+
+# Which half is the majority is an open question here, and CorrTensor may say so.
+@pytest.mark.filterwarnings("ignore::corrtensor.RejectionWarning")
+@pytest.mark.parametrize("n", [2, 20, 50])
+@pytest.mark.parametrize("seed", range(10))
+def test_mirrored_samples_are_no_outliers(n, seed):
+    """All of them are plus or minus one matrix: equally far from any subspace through zero."""
+    A = np.random.default_rng(seed).normal(size=(8, 7))
+    X = np.where(np.arange(n) % 2, 1.0, -1.0)[:, None, None] * A
+    for subspace in (CorrTensor((2, 2)), MultilinearSubspace((2, 2))):
+        assert (TensorOutlierDetector(subspace).fit_predict(X) == 1).all()
+
+
+def test_ties_do_not_hide_outliers():
+    s = np.concatenate([np.full(60, 2.0), [5.0, 7.0]])
+    assert np.flatnonzero(s > upper_cut(s)).tolist() == [60, 61]
 
 
 def test_units_and_order_do_not_matter(images, ranks_of):

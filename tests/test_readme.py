@@ -1,11 +1,17 @@
-"""The README's Python runs, and the links of all pages lead somewhere."""
+"""The README's Python and commands run, and the links of all pages lead somewhere."""
 
 import re
 import runpy
+import shlex
 from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
+from typer.testing import CliRunner
+
+from corrtensor.cli import build_app
+from corrtensor.datasets import load_faces
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -27,6 +33,39 @@ def test_python_of_the_readme_runs(tmp_path):
     names = runpy.run_path(str(script))
     assert names["X"].shape == names["clean"].shape == (130, 25, 25)
     assert set(names["suspects"]) == set(np.flatnonzero(names["is_outlier"]))
+
+
+def write_faces(folder, faces):
+    """Write faces into two folders inside a folder, and four pictures of noise."""
+    rng = np.random.default_rng(0)
+    noise = rng.integers(0, 256, (4, *faces.shape[1:])).astype(np.uint8)
+    for k, face in enumerate([*faces, *noise]):
+        name = f"noise{k}.png" if k >= len(faces) else f"face{k}.png"
+        where = folder / "ab"[k % 2]
+        where.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(face).save(where / name)
+
+
+def test_commands_of_the_readme_run(tmp_path, monkeypatch):
+    """One after the other, as a reader would, on a folder of images."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```sh\n(.*?)^```", readme, re.MULTILINE | re.DOTALL)
+    lines = "\n".join(blocks).splitlines()
+    calls = [shlex.split(line, comments=True) for line in lines if line.startswith("corrtensor ")]
+    assert {call[1] for call in calls} >= {"outliers", "fit", "reconstruct", "transform", "cluster"}
+    faces = np.clip(255 * load_faces().images[:100], 0, 255).astype(np.uint8)
+    write_faces(tmp_path / "faces", faces[:80])
+    write_faces(tmp_path / "new-faces", faces[80:])
+    monkeypatch.chdir(tmp_path)
+    for call in calls:
+        result = CliRunner().invoke(build_app(), call[1:])
+        assert result.exit_code == 0, (call, result.output)
+    made = {"outliers.csv", "faces.ct", "faces.html", "clean", "cores.npy", "clusters.csv"}
+    assert {path.name for path in tmp_path.iterdir()} == made | {"faces", "new-faces", "names.csv"}
+    assert np.load("cores.npy").shape == (24, 20, 20)
+    assert len(list((tmp_path / "clean").rglob("*.png"))) == 84
+    first = (tmp_path / "outliers.csv").read_text(encoding="utf-8").splitlines()[1:5]
+    assert all("noise" in row for row in first)
 
 
 def test_both_commands_are_on_the_first_screen():

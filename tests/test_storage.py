@@ -249,7 +249,7 @@ def test_a_later_version_is_named(tmp_path):
     ids=repr,
 )
 def test_wrong_content_is_no_model(tmp_path, tree):
-    with pytest.raises(ct.ModelFileError, match="holds no model"):
+    with pytest.raises(ct.ModelFileError, match="holds no corrtensor model"):
         ct.load(forge(tmp_path / "m.ct", header(tree)))
 
 
@@ -291,7 +291,7 @@ def npy(shape, dtype="<f8", content=b""):
 def test_arrays_that_claim_more_than_they_hold(tmp_path, member):
     tree = {"estimator": "CorrTensor", "params": {}, "state": {"mean_": {"array": 0}}}
     path = forge(tmp_path / "m.ct", header(tree, arrays=1), [("0.npy", member)])
-    with pytest.raises(ct.ModelFileError, match="holds no model"):
+    with pytest.raises(ct.ModelFileError, match="holds no corrtensor model"):
         ct.load(path)
 
 

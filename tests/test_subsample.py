@@ -16,9 +16,7 @@ from corrtensor.subsample import compress, draw
 
 def gap(a, b):
     """Return how far apart two models' projectors are."""
-    return max(
-        np.abs(U @ U.T - V @ V.T).max() for U, V in zip(a.factors_, b.factors_, strict=True)
-    )
+    return max(np.abs(U @ U.T - V @ V.T).max() for U, V in zip(a.factors_, b.factors_, strict=True))
 
 
 def low_rank(n, shape=(40, 30), k=3, n_bad=0, seed=0):

@@ -4,9 +4,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from corrtensor import datasets, losses, metrics
+    from corrtensor import correntropy, datasets, losses, metrics, plot
     from corrtensor.corr_tensor import CorrTensor, RejectionWarning
     from corrtensor.methods import METHODS, make
+    from corrtensor.storage import ModelFileError, load, save
     from corrtensor.subspace import MultilinearSubspace
     from corrtensor.tasks import (
         CorrentropyCenterClassifier,
@@ -20,14 +21,19 @@ __all__ = [
     "CorrTensor",
     "CorrentropyCenterClassifier",
     "DensityPeaksKMeans",
+    "ModelFileError",
     "MultilinearSubspace",
     "RejectionWarning",
     "SubspaceClassifier",
     "TensorOutlierDetector",
+    "correntropy",
     "datasets",
+    "load",
     "losses",
     "make",
     "metrics",
+    "plot",
+    "save",
 ]
 __version__ = "0.1.0"
 
@@ -37,6 +43,9 @@ _HOMES = {
     "RejectionWarning": "corr_tensor",
     "METHODS": "methods",
     "make": "methods",
+    "ModelFileError": "storage",
+    "load": "storage",
+    "save": "storage",
     "MultilinearSubspace": "subspace",
     "CorrentropyCenterClassifier": "tasks",
     "DensityPeaksKMeans": "tasks",

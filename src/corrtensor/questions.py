@@ -26,7 +26,7 @@ STARTS: dict[str, Callable[..., tuple[Solution, np.ndarray]]] = {
     "subsets": minority,
 }
 # Copies are looked for among so many samples; up to so many, or this share, are none.
-COPIES_AMONG, FEW_COPIES, FEW_SHARE, MOST_COPIES = 200, 5, 0.05, 0.9
+COPIES_AMONG, FEW_COPIES, FEW_SHARE, MOST_COPIES = 100, 5, 0.05, 0.9
 # Samples closer than this share of the typical squared distance are copies beyond doubt.
 VERY_CLOSE = 0.001
 # Starts that look at residuals alone, and so at samples with fewer entries.

@@ -38,5 +38,8 @@ def build_app() -> Any:
     def corrtensor() -> None:
         """Find the structure of a stack of images or tensors, some of them spoiled."""
 
-    studies.add_commands(app)
+    from corrtensor.cli import classes, contents, files, pages, tasks
+
+    for group in (files, contents, tasks, classes, pages, studies):
+        group.add_commands(app)
     return app

@@ -1,8 +1,156 @@
-"""What the commands say, and how."""
+"""What the commands say, and how: answers, errors, progress, exit codes."""
 
+import json
+import logging
+import os
 import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+__all__ = ["Voice", "complain", "exit_codes"]
+
+DONE, BAD_DATA, BAD_CALL, STOPPED = 0, 1, 2, 130
+# Seconds after which a person wants to know that something is going on.
+PATIENCE = 1.0
+# So many names of files that were left out are shown.
+SHOWN = 10
 
 
 def complain(message: str) -> None:
     """Print an error."""
-    print(f"corrtensor: {message}", file=sys.stderr)
+    print(f"corrtensor: {readable(message)}", file=sys.stderr)
+
+
+def readable(text: str) -> str:
+    """Return text that may go to a terminal: names of files can hold anything."""
+    return "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
+class Voice:
+    """Says results on standard output and everything else on standard error.
+
+    Parameters
+    ----------
+    as_json : bool, default=False
+        Whether the result is one JSON object instead of text.
+    quiet : bool, default=False
+        Whether only errors, and JSON if it is asked for, are printed.
+    """
+
+    def __init__(self, as_json: bool = False, quiet: bool = False) -> None:
+        self.as_json, self.quiet = as_json, quiet
+        self.notes: list[str] = []
+
+    def result(self, record: dict[str, Any], text: str) -> None:
+        """Print what a command found: a record for programs, text for people."""
+        if self.as_json:
+            record = {**record, "notes": self.notes}
+            print(json.dumps(plain(record), indent=2, allow_nan=False), flush=True)
+        elif not self.quiet:
+            print(readable(text), flush=True)
+
+    def note(self, message: str) -> None:
+        """Say something that is no error."""
+        self.notes.append(message)
+        if not self.quiet and not self.as_json:
+            print(f"note: {readable(message)}", file=sys.stderr)
+
+    def list_skipped(self, skipped: Sequence[Any], kept: int) -> None:
+        """List the files that were left out, with their number at the end."""
+        if not skipped or self.quiet or self.as_json:
+            return
+        for entry in skipped[:SHOWN]:
+            print(readable(f"skipped {entry.name}: {entry.reason}"), file=sys.stderr)
+        more = f", {SHOWN} of them listed above" if len(skipped) > SHOWN else ""
+        print(f"{len(skipped)} skipped{more}, {kept} read", file=sys.stderr)
+
+    @contextmanager
+    def progress(self, label: str) -> Iterator[Callable[[int, int | None], None]]:
+        """Show a bar with the time left, after a second, if a person is there to see it.
+
+        Yields a function of (done, total). Until it is called, or where the total is not known, a
+        pulse shows that something is going on.
+        """
+        if self.quiet or not sys.stderr.isatty():
+            yield lambda done, total: None
+            return
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn
+        from rich.progress import TimeElapsedColumn as Elapsed
+        from rich.progress import TimeRemainingColumn as Remaining
+
+        columns = (TextColumn("{task.description}"), BarColumn(), Elapsed(), Remaining())
+        bar = Progress(*columns, console=Console(stderr=True), transient=True)
+        task = bar.add_task(label, total=None)
+        timer = threading.Timer(PATIENCE, bar.start)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield lambda done, total: bar.update(task, completed=done, total=total)
+        finally:
+            timer.cancel()
+            bar.stop()
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON can hold it; what is no number is null."""
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if hasattr(value, "tolist"):
+        return plain(value.tolist())
+    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
+        return None
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    return str(value)
+
+
+def one_line(error: BaseException) -> str:
+    """Return what an error says, in one line."""
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        return f"{error.filename}: {error.strerror}"
+    text = " ".join(str(error).split())
+    return text or type(error).__name__
+
+
+@contextmanager
+def exit_codes(voice: Voice) -> Iterator[None]:
+    """Turn errors into one line and an exit code, and warnings into notes.
+
+    A file or folder that is not there, or a package, is a wrong call (2); what is wrong inside the
+    files is the data (1).
+    """
+    import typer
+
+    def pass_on(message: Any, category: type[Warning], *_: Any) -> None:
+        # The rest is for programmers.
+        if issubclass(category, UserWarning) and str(message) not in voice.notes:
+            voice.note(" ".join(str(message).split()))
+
+    code = DONE
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.showwarning = pass_on  # type: ignore[assignment]
+        try:
+            yield
+        except BrokenPipeError:
+            # Whoever read the answer has had enough of it; nothing more can be said there.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        except (FileNotFoundError, ImportError) as error:
+            complain(one_line(error))
+            code = BAD_CALL
+        except (ValueError, OSError, TypeError, MemoryError) as error:
+            # zarr leaves tasks behind when a write fails, and their end would be told at length.
+            logging.getLogger("asyncio").setLevel(logging.CRITICAL)
+            complain(one_line(error))
+            code = BAD_DATA
+        except KeyboardInterrupt:
+            complain("stopped; no file was changed")
+            code = STOPPED
+    if code:
+        raise typer.Exit(code)

@@ -237,7 +237,7 @@ def peer_rows(quick: bool) -> Iterator[BenchRow]:
 
 def engine_rows(quick: bool) -> Iterator[BenchRow]:
     """What robustness costs, and how time grows with the number of samples."""
-    shape, ranks = (2000 if quick else 8000, 64, 64), (20, 20)
+    shape, ranks = (4000 if quick else 8000, 64, 64), (20, 20)
     X = draw(shape, ranks, "float32", OUTLIERS)
     tasks: dict[str, Callable[[], Any]] = {
         "ours": lambda: make("Corr-Tensor", ranks).fit(X),

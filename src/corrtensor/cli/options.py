@@ -1,0 +1,91 @@
+"""Arguments and options that several commands share, and what their texts mean."""
+
+import re
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+__all__ = [
+    "Axis",
+    "Colour",
+    "Input",
+    "Json",
+    "Model",
+    "Quiet",
+    "Ranks",
+    "Size",
+    "Table",
+    "Trained",
+    "parse_ranks",
+    "parse_size",
+]
+
+WHAT = (
+    "Folder of images, or a .npy, .npz, .mat, .h5, .zarr, multi-page .tif or video file; "
+    "FILE::NAME chooses an array in it."
+)
+Input = Annotated[str, typer.Argument(metavar="INPUT", help=WHAT, show_default=False)]
+Model = Annotated[
+    str, typer.Argument(metavar="MODEL", help="Model file, written by fit.", show_default=False)
+]
+Ranks = Annotated[
+    str,
+    typer.Option(
+        help="Rank of each mode, as in 20,20, or one for all: a number, a share of energy such as "
+        "0.95, auto, or all to leave the mode whole."
+    ),
+]
+Size = Annotated[
+    str | None,
+    typer.Option(help="Resize images to HEIGHTxWIDTH, as in 64x64.", metavar="HxW"),
+]
+Colour = Annotated[
+    bool | None,
+    typer.Option(
+        "--colour/--grey", help="Three channels or one; by default as the images are.",
+        show_default=False,
+    ),
+]  # fmt: skip
+Axis = Annotated[
+    int, typer.Option(help="Axis of an array that counts the samples; in MATLAB often -1.")
+]
+Trained = Annotated[
+    str | None, typer.Option("--model", help="Model file to use instead of fitting one.")
+]
+Table = Annotated[Path | None, typer.Option("--csv", help="Write all samples to this table.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
+
+
+def parse_ranks(text: str) -> Any:
+    """Return ranks from ``20,20``, ``0.95``, ``auto`` or ``10,all,0.9``."""
+    ranks = tuple(parse_rank(part.strip(), text) for part in text.split(","))
+    return ranks[0] if len(ranks) == 1 else ranks
+
+
+def parse_rank(part: str, text: str) -> Any:
+    """Return one rank."""
+    if part.lower() == "auto":
+        return "auto"
+    if part.lower() in ("all", "none"):
+        return None
+    if re.fullmatch(r"[0-9]+", part) and int(part) >= 1:
+        return int(part)
+    if re.fullmatch(r"0?\.[0-9]+", part) and 0 < float(part) < 1:
+        return float(part)
+    raise typer.BadParameter(
+        f"--ranks {text}: {part!r} is no rank; use a whole number, a share such as 0.95, "
+        "auto, or all"
+    )
+
+
+def parse_size(text: str | None) -> tuple[int, int] | None:
+    """Return (height, width) from ``64x48`` or ``64``."""
+    if text is None:
+        return None
+    match = re.fullmatch(r"([1-9][0-9]{0,4})(?:[x,]([1-9][0-9]{0,4}))?", text.strip().lower())
+    if match is None:
+        raise typer.BadParameter(f"--size {text}: use HEIGHTxWIDTH, as in 64x48")
+    height = int(match[1])
+    return height, int(match[2] or height)

@@ -1,0 +1,136 @@
+"""Steps that several commands take: open, fit, load, go through the samples, write a table."""
+
+import csv
+import io
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from corrtensor.cli.output import Voice
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from corrtensor.inputs import Stack
+
+__all__ = [
+    "blocks",
+    "check_folder_of",
+    "check_shape",
+    "fit_with_progress",
+    "load_model",
+    "name_of",
+    "open_stack",
+    "samples_of",
+    "table_writer",
+    "times",
+]
+
+BLOCK_BYTES = 1 << 24
+
+
+def open_stack(
+    voice: Voice,
+    where: str,
+    size: tuple[int, int] | None = None,
+    colour: bool | None = None,
+    axis: int = 0,
+) -> "Stack":
+    """Open samples, and list what had to be left out."""
+    from corrtensor.inputs import open_samples
+
+    with voice.progress("reading images") as update:
+        stack = open_samples(where, size=size, colour=colour, axis=axis, progress=update)
+    voice.list_skipped(stack.skipped, len(stack))
+    return stack
+
+
+def samples_of(stack: "Stack") -> Any:
+    """Return what an estimator takes: an array as it is, anything else as the stack."""
+    import numpy as np
+
+    return stack.array if isinstance(stack.array, np.ndarray) else stack
+
+
+def fit_with_progress(voice: Voice, label: str, model: Any, X: Any, *more: Any) -> float:
+    """Fit a model, show its sweeps if it tells them, and return the seconds it took."""
+    began = time.perf_counter()
+    params = model.get_params()
+    watched = [name for name in params if name.rpartition("__")[2] == "callback"]
+    with voice.progress(label) as update:
+
+        def watch(sweep: int, *_: Any, **__: Any) -> None:
+            update(sweep, params.get("max_iter"))
+
+        model.set_params(**dict.fromkeys(watched, watch))
+        try:
+            model.fit(X, *more)
+        finally:
+            model.set_params(**dict.fromkeys(watched))
+    return time.perf_counter() - began
+
+
+def load_model(path: str, *needs: str) -> Any:
+    """Load a model file whose model has the given methods."""
+    from corrtensor.storage import load
+
+    model = load(path)
+    missing = [name for name in needs if not hasattr(model, name)]
+    if missing:
+        raise ValueError(
+            f"{path} holds a {type(model).__name__}, which cannot {missing[0].replace('_', ' ')}"
+        )
+    return model
+
+
+def check_shape(path: str, model: Any, stack: "Stack", where: str) -> None:
+    """Raise a ``ValueError`` unless the samples have the shape of the model's."""
+    wanted = getattr(model, "sample_shape_", None)
+    if wanted is not None and tuple(stack.shape[1:]) != tuple(wanted):
+        raise ValueError(
+            f"{where} has samples of shape {times(stack.shape[1:])}; "
+            f"the model in {path} is one of samples of shape {times(wanted)}"
+        )
+
+
+def blocks(voice: Voice, label: str, stack: "Stack") -> Iterator["np.ndarray"]:
+    """Yield the samples in blocks, with a bar."""
+    each = max(1, stack.dtype.itemsize)
+    for a in stack.shape[1:]:
+        each *= a
+    step = max(1, BLOCK_BYTES // each)
+    with voice.progress(label) as update:
+        for lo in range(0, len(stack), step):
+            yield stack[lo : lo + step]
+            update(min(lo + step, len(stack)), len(stack))
+
+
+def name_of(stack: "Stack", k: int) -> str:
+    """Return the name of a sample: its file, or its number."""
+    return stack.names[k] if stack.names is not None else str(k)
+
+
+def times(shape: Sequence[int]) -> str:
+    """Return a shape in words: ``64 x 64``."""
+    return " x ".join(map(str, shape))
+
+
+def check_folder_of(path: str | Path) -> None:
+    """Raise before hours of work what would be raised after them: no folder to write to."""
+    folder = Path(str(path).partition("::")[0]).absolute().parent
+    if not folder.is_dir():
+        raise FileNotFoundError(2, f"there is no folder {folder.name} to write it to", str(path))
+
+
+def table_writer(path: str | Path, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """Write a table as CSV; the file appears when it is whole."""
+    from corrtensor.storage import replacing
+
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(rows)
+    with replacing(path) as file:
+        # A name of a file need not be valid text.
+        file.write(text.getvalue().encode("utf-8", "surrogateescape"))

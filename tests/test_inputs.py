@@ -1,0 +1,430 @@
+"""Samples from files: every reader gives what an independent library has written."""
+
+import io
+import re
+import struct
+import zipfile
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from PIL import Image
+
+from corrtensor import CorrTensor
+from corrtensor.inputs import InputError, open_labels, open_samples
+from corrtensor.inputs import images as images_module
+from corrtensor.inputs import stack as stack_module
+
+
+@pytest.fixture
+def pixels():
+    return np.random.default_rng(0).integers(0, 256, (12, 10, 8), dtype=np.uint8)
+
+
+def write_folder(folder, pixels, suffix=".png", names=None):
+    folder.mkdir(exist_ok=True, parents=True)
+    for k, picture in enumerate(pixels):
+        name = names[k] if names else f"{k:03d}{suffix}"
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(picture).save(folder / name)
+    return folder
+
+
+@pytest.mark.parametrize("suffix", [".png", ".bmp", ".pgm", ".tif", ".tiff", ".gif", ".PNG"])
+def test_lossless_images_come_back(tmp_path, pixels, suffix):
+    stack = open_samples(write_folder(tmp_path / "f", pixels, suffix))
+    assert stack.shape == pixels.shape
+    assert stack.dtype == np.uint8
+    assert_array_equal(stack[:], pixels)
+    assert_array_equal(stack[3:5], pixels[3:5])
+    assert stack[4:4].shape == (0, 10, 8)
+    assert stack.names == tuple(f"{k:03d}{suffix}" for k in range(12))
+    assert stack.labels is None
+    assert stack.skipped == ()
+
+
+def test_jpeg_is_near(tmp_path):
+    smooth = np.add.outer(np.arange(5), np.add.outer(np.arange(16), np.arange(16))).astype(np.uint8)
+    stack = open_samples(write_folder(tmp_path / "f", smooth, ".jpg"))
+    assert np.abs(stack[:].astype(int) - smooth).max() <= 3
+
+
+def test_folders_are_labels(tmp_path, pixels):
+    names = [f"{'ab'[k % 2]}/x/{k:02d}.png" for k in range(12)]
+    stack = open_samples(write_folder(tmp_path / "f", pixels, names=names))
+    assert stack.names == tuple(sorted(names))
+    assert_array_equal(stack.labels, ["a/x"] * 6 + ["b/x"] * 6)
+    assert_array_equal(stack[:6], pixels[::2])
+
+
+def test_colour_and_grey(tmp_path):
+    rng = np.random.default_rng(0)
+    colour = rng.integers(0, 256, (4, 6, 5, 3), dtype=np.uint8)
+    folder = write_folder(tmp_path / "f", colour)
+    assert_array_equal(open_samples(folder)[:], colour)
+    grey = open_samples(folder, colour=False)[:]
+    luma = colour @ np.array([0.299, 0.587, 0.114])
+    assert np.abs(grey - luma).max() <= 1
+    one = write_folder(tmp_path / "g", colour[..., 0])
+    assert open_samples(one, colour=True).shape == (4, 6, 5, 3)
+    write_folder(one, [colour[0]], names=["z.png"])
+    assert open_samples(one).shape == (5, 6, 5, 3)
+
+
+@pytest.mark.parametrize("mode", ["1", "LA", "RGBA", "P", "CMYK"])
+def test_other_modes_are_brought_to_grey(tmp_path, pixels, mode):
+    folder = tmp_path / "f"
+    folder.mkdir()
+    picture = Image.fromarray(pixels[0]).convert("RGB").convert(mode)
+    picture.save(folder / ("a.tif" if mode == "CMYK" else "a.png"))
+    stack = open_samples(folder, colour=False)
+    assert stack.shape == (1, 10, 8)
+    if mode in ("LA", "RGBA"):
+        assert_array_equal(stack[0:1][0], pixels[0])
+
+
+def test_sixteen_bits_stay(tmp_path):
+    deep = np.random.default_rng(0).integers(0, 65536, (5, 6, 4), dtype=np.uint16)
+    for suffix in (".tif", ".png"):
+        stack = open_samples(write_folder(tmp_path / suffix, deep, suffix))
+        assert stack.dtype == np.uint16
+        assert_array_equal(stack[:], deep)
+    resized = open_samples(tmp_path / ".tif", size=(12, 8))
+    assert resized.dtype == np.uint16
+    assert resized[:].max() > 30000
+    Image.fromarray(np.zeros((6, 4), np.uint8)).save(tmp_path / ".tif" / "z.png")
+    with pytest.raises(InputError, match=r"differ in depth: 16 bit \(5, first 000\.tif\), 8 bit"):
+        open_samples(tmp_path / ".tif")
+
+
+def test_floating_point_tiff_stays(tmp_path):
+    values = np.random.default_rng(0).normal(size=(3, 6, 4)).astype(np.float32)
+    stack = open_samples(write_folder(tmp_path / "f", values, ".tif"))
+    assert stack.dtype == np.float32
+    assert_array_equal(stack[:], values)
+
+
+def test_sizes_that_differ_are_listed_and_can_be_resized(tmp_path, pixels):
+    folder = write_folder(tmp_path / "f", pixels)
+    Image.fromarray(np.full((5, 4), 90, np.uint8)).save(folder / "small.png")
+    message = r"f: its images differ in size .*: 10 x 8 \(12, first 000\.png\), 5 x 4 \(1, first s"
+    with pytest.raises(InputError, match=message):
+        open_samples(folder)
+    stack = open_samples(folder, size=(10, 8))
+    assert stack.shape == (13, 10, 8)
+    assert_array_equal(stack[:12], pixels)
+    assert_array_equal(stack[12:], np.full((1, 10, 8), 90))
+
+
+def test_an_image_that_lies_on_its_side_is_turned(tmp_path, pixels):
+    folder = write_folder(tmp_path / "f", pixels[:2])
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    Image.fromarray(np.rot90(pixels[2]).copy()).save(folder / "turned.png", exif=exif)
+    stack = open_samples(folder)
+    assert_array_equal(stack[2:3][0], pixels[2])
+
+
+def png_header(width, height):
+    """A PNG of a few bytes that claims a size."""
+
+    def chunk(kind, content):
+        crc = zlib.crc32(kind + content)
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", crc)
+
+    head = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    data = chunk(b"IDAT", zlib.compress(b"\0" * 100))
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + data + chunk(b"IEND", b"")
+
+
+def test_bad_images_are_skipped_and_listed(tmp_path, pixels):
+    folder = write_folder(tmp_path / "f", pixels)
+    (folder / "text.png").write_text("not a picture")
+    (folder / "empty.png").write_bytes(b"")
+    (folder / "bomb.png").write_bytes(png_header(60000, 60000))
+    whole = io.BytesIO()
+    noise = np.random.default_rng(1).integers(0, 256, (10, 8), dtype=np.uint8)
+    Image.fromarray(noise).save(whole, "JPEG")
+    (folder / "truncated.jpg").write_bytes(whole.getvalue()[:-40])
+    (folder / ".hidden.png").write_text("not looked at")
+    (folder / "notes.txt").write_text("not looked at")
+    seen = []
+    stack = open_samples(folder, progress=lambda done, total: seen.append((done, total)))
+    assert_array_equal(stack[:], pixels)
+    reasons = {entry.name: entry.reason for entry in stack.skipped}
+    assert list(reasons) == ["bomb.png", "empty.png", "text.png", "truncated.jpg"]
+    assert reasons["bomb.png"].startswith("it claims more than 67 million pixels")
+    assert reasons["text.png"] == reasons["empty.png"] == "not an image"
+    assert "truncated" in reasons["truncated.jpg"]
+    assert seen[-1] == (13, 13)
+
+
+@pytest.mark.parametrize("side", [8300, 30000])
+def test_a_bomb_is_never_decoded(tmp_path, monkeypatch, side):
+    folder = tmp_path / "f"
+    folder.mkdir()
+    (folder / "bomb.png").write_bytes(png_header(side, side))
+    monkeypatch.setattr(images_module, "read_image", pytest.fail)
+    with pytest.raises(InputError, match=r"none of its 1 images .* bomb\.png: it claims"):
+        open_samples(folder)
+
+
+def test_an_empty_folder(tmp_path):
+    with pytest.raises(InputError, match=re.escape(f"{tmp_path} holds no images (.png, ")):
+        open_samples(tmp_path)
+
+
+def test_without_room_pictures_are_decoded_when_read(tmp_path, pixels, monkeypatch):
+    monkeypatch.setattr(stack_module, "SPOOL_SHARE", 0.0)
+    stack = open_samples(write_folder(tmp_path / "f", pixels))
+    assert isinstance(stack.array, images_module.Pictures)
+    assert_array_equal(stack[2:7], pixels[2:7])
+    assert stack[3:3].shape == (0, 10, 8)
+
+
+def test_a_file_name_may_hold_anything(tmp_path, pixels):
+    names = ["<img src=x onerror=alert(1)>.png", "a b;c'\".png", "ünï.png", "new\nline.png"]
+    stack = open_samples(write_folder(tmp_path / "f", pixels[:4], names=names))
+    assert set(stack.names) == set(names)
+
+
+ARRAY = np.arange(5 * 4 * 3, dtype=np.float32).reshape(5, 4, 3)
+
+
+def write_array(path, array=ARRAY, name="images"):
+    """Write an array by its ending, with the library whose format it is."""
+    suffix = path.suffix
+    if suffix == ".npy":
+        np.save(path, array)
+    elif suffix == ".npz":
+        np.savez(path, **{name: array, "labels": np.arange(len(array))})
+    elif suffix == ".h5":
+        import h5py
+
+        with h5py.File(path, "w") as file:
+            file.create_dataset(f"group/{name}", data=array)
+            file.create_dataset("labels", data=np.arange(len(array)))
+    elif suffix == ".zarr":
+        import zarr
+
+        zarr.save_array(path, array)
+    elif suffix == ".mat":
+        from scipy.io import savemat
+
+        savemat(path, {name: array}, do_compression=True)
+    elif suffix == ".tif":
+        import tifffile
+
+        tifffile.imwrite(path, array, photometric="minisblack")
+    return path
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".npz", ".h5", ".zarr", ".mat", ".tif"])
+def test_arrays_come_back(tmp_path, suffix):
+    stack = open_samples(write_array(tmp_path / f"x{suffix}"))
+    assert stack.shape == (5, 4, 3)
+    assert stack.dtype == np.float32
+    assert_array_equal(stack[1:4], ARRAY[1:4])
+    assert stack.names is None
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".npz", ".h5", ".zarr", ".mat"])
+def test_the_axis_of_the_samples_can_be_chosen(tmp_path, suffix):
+    path = write_array(tmp_path / f"x{suffix}", np.moveaxis(ARRAY, 0, -1))
+    stack = open_samples(path, axis=-1)
+    assert_array_equal(stack[1:4], ARRAY[1:4])
+
+
+def test_a_matlab_file_of_version_7_3_is_what_version_5_is(tmp_path):
+    """MATLAB stores an a x b x N array in HDF5 with its axes reversed."""
+    import h5py
+
+    matlab = np.moveaxis(ARRAY, 0, -1)
+    write_array(tmp_path / "v5.mat", matlab)
+    with h5py.File(tmp_path / "v73.mat", "w", userblock_size=512) as file:
+        file.create_dataset("images", data=matlab.T)
+    with open(tmp_path / "v73.mat", "r+b") as file:
+        file.write(b"MATLAB 7.3 MAT-file".ljust(124) + b"\0\x02IM")
+    for axis in (0, 1, -1):
+        one = open_samples(tmp_path / "v5.mat", axis=axis)
+        other = open_samples(tmp_path / "v73.mat", axis=axis)
+        assert one.shape == other.shape
+        assert_array_equal(one[:], other[:])
+        assert_array_equal(one[1:2], other[1:2])
+
+
+@pytest.mark.parametrize("fortran", [False, True])
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_npz_stored_or_compressed(tmp_path, save, fortran):
+    array = np.asfortranarray(ARRAY) if fortran else ARRAY
+    save(tmp_path / "x.npz", one=array, two=2 * array)
+    with pytest.raises(InputError, match=r"one \(5, 4, 3\), two .*choose one, as in x\.npz::one"):
+        open_samples(tmp_path / "x.npz")
+    stack = open_samples(f"{tmp_path / 'x.npz'}::two")
+    assert_array_equal(stack[2:4], 2 * ARRAY[2:4])
+    with pytest.raises(InputError, match="no array three; its arrays: one"):
+        open_samples(f"{tmp_path / 'x.npz'}::three")
+
+
+def test_hdf5_and_zarr_by_name(tmp_path):
+    import zarr
+
+    path = write_array(tmp_path / "x.h5")
+    assert_array_equal(open_samples(f"{path}::group/images")[:], ARRAY)
+    assert_array_equal(open_samples(f"{path}::/group/images")[:], ARRAY)
+    with pytest.raises(InputError, match="no array images; its arrays: group/images"):
+        open_samples(f"{path}::images")
+    group = zarr.open_group(tmp_path / "g.zarr", mode="w")
+    group.create_array("a", data=ARRAY)
+    group.create_array("b", data=2 * ARRAY)
+    assert_array_equal(open_samples(f"{tmp_path / 'g.zarr'}::b")[:], 2 * ARRAY)
+    with pytest.raises(InputError, match="choose one"):
+        open_samples(tmp_path / "g.zarr")
+
+
+@pytest.mark.parametrize("compression", [None, "zlib"])
+def test_pages_of_a_tiff_file(tmp_path, compression):
+    import tifffile
+
+    pages = np.random.default_rng(0).integers(0, 65536, (7, 9, 5), dtype=np.uint16)
+    with tifffile.TiffWriter(tmp_path / "x.tif", byteorder=">") as file:
+        for page in pages:
+            file.write(page, compression=compression, contiguous=False)
+    stack = open_samples(tmp_path / "x.tif")
+    assert stack.dtype == np.uint16
+    assert_array_equal(stack[:], pages)
+    assert_array_equal(stack[3:6], pages[3:6])
+    tifffile.imwrite(tmp_path / "one.tif", pages[0])
+    with pytest.raises(InputError, match="holds one picture"):
+        open_samples(tmp_path / "one.tif")
+
+
+def test_frames_of_a_video(tmp_path):
+    av = pytest.importorskip("av")
+    frames = np.zeros((40, 32, 48, 3), np.uint8)
+    for k in range(40):
+        frames[k, :, k : k + 8] = 200
+    with av.open(str(tmp_path / "x.mp4"), "w") as container:
+        stream = container.add_stream("mpeg4", rate=25)
+        stream.width, stream.height, stream.pix_fmt = 48, 32, "yuv420p"
+        stream.bit_rate = 10**7
+        for frame in frames:
+            picture = av.VideoFrame.from_ndarray(frame, format="rgb24")
+            container.mux(stream.encode(picture))
+        container.mux(stream.encode())
+    stack = open_samples(tmp_path / "x.mp4", colour=False)
+    assert stack.shape == (40, 32, 48)
+    everything = stack[:].astype(int)
+    assert np.abs(everything - frames[..., 0]).mean() < 5
+    for lo, hi in ((30, 40), (5, 9), (9, 12), (0, 3)):
+        assert_array_equal(stack[lo:hi], everything[lo:hi])
+    assert open_samples(tmp_path / "x.mp4", size=(16, 24)).shape == (40, 16, 24, 3)
+    (tmp_path / "y.mp4").write_text("no video")
+    with pytest.raises(InputError, match=r"y\.mp4 is no video that can be read"):
+        open_samples(tmp_path / "y.mp4")
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".npz", ".h5", ".zarr", ".mat", ".tif"])
+def test_damaged_files_are_named(tmp_path, suffix):
+    path = tmp_path / f"bad{suffix}"
+    path.write_bytes(b"this is no such file" * 100)
+    with pytest.raises(InputError, match=f"bad{suffix}"):
+        open_samples(path)
+    path.write_bytes(b"")
+    with pytest.raises(InputError, match=f"bad{suffix}"):
+        open_samples(path)
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".npz"])
+def test_truncated_arrays_are_named(tmp_path, suffix):
+    path = write_array(tmp_path / f"x{suffix}")
+    path.write_bytes(path.read_bytes()[:-200])
+    with pytest.raises(InputError, match=f"x{suffix}"):
+        open_samples(path)
+
+
+def test_an_array_of_objects_is_not_unpickled(tmp_path):
+    np.save(tmp_path / "x.npy", np.array([[1, "a"], [None, 2]], dtype=object), allow_pickle=True)
+    with pytest.raises(InputError, match=r"x\.npy"):
+        open_samples(tmp_path / "x.npy")
+    np.savez(tmp_path / "x.npz", a=np.array([["a", "b"]]))
+    with pytest.raises(InputError, match="real numbers"):
+        open_samples(tmp_path / "x.npz")
+
+
+def test_an_npz_that_claims_more_than_it_holds(tmp_path):
+    text = repr({"descr": "<f8", "fortran_order": False, "shape": (10**9, 2)}).ljust(117) + "\n"
+    npy = b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode()
+    for compression in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        with zipfile.ZipFile(tmp_path / "x.npz", "w", compression) as archive:
+            archive.writestr("a.npy", npy + b"\0" * 64)
+        with pytest.raises(InputError, match=r"x\.npz::a cannot be used"):
+            open_samples(tmp_path / "x.npz")
+
+
+def test_what_is_no_input(tmp_path, pixels):
+    with pytest.raises(FileNotFoundError):
+        open_samples(tmp_path / "none.npy")
+    for name, message in (
+        ("x.docx", "end in .docx are not known"),
+        ("x.png", "is one image"),
+        ("plain", "end in nothing"),
+    ):
+        Image.fromarray(pixels[0]).save(tmp_path / name, "PNG")
+        with pytest.raises(InputError, match=message):
+            open_samples(tmp_path / name)
+    np.save(tmp_path / "v.npy", np.arange(5))
+    with pytest.raises(InputError, match=r"shape \(5,\)"):
+        open_samples(tmp_path / "v.npy")
+    np.save(tmp_path / "w.npy", np.zeros((0, 4)))
+    with pytest.raises(InputError, match=r"shape \(0, 4\)"):
+        open_samples(tmp_path / "w.npy")
+    path = write_array(tmp_path / "x.npy")
+    with pytest.raises(InputError, match="has no axis 3"):
+        open_samples(path, axis=3)
+    with pytest.raises(InputError, match="only a folder of images or a video"):
+        open_samples(path, size=(4, 4))
+    with pytest.raises(InputError, match="leave out ::a"):
+        open_samples(f"{path}::a")
+
+
+def test_labels_from_text_and_arrays(tmp_path):
+    (tmp_path / "y.txt").write_text("a\nb\nb\n")
+    assert_array_equal(open_labels(tmp_path / "y.txt", 3), ["a", "b", "b"])
+    path = write_array(tmp_path / "x.npz")
+    assert_array_equal(open_labels(f"{path}::labels", 5), np.arange(5))
+    with pytest.raises(InputError, match="5 labels are needed"):
+        open_labels(tmp_path / "y.txt", 5)
+
+
+@pytest.mark.parametrize("kind", ["folder", "compressed", "stored", "turned"])
+def test_estimators_fit_a_stack_as_they_fit_its_array(tmp_path, kind):
+    X = np.random.default_rng(0).integers(0, 256, (60, 8, 7), dtype=np.uint8)
+    if kind == "folder":
+        where = write_folder(tmp_path / "f", X)
+    elif kind == "turned":
+        np.save(tmp_path / "x.npy", np.moveaxis(X, 0, -1))
+        where = tmp_path / "x.npy"
+    else:
+        where = tmp_path / "x.npz"
+        {"compressed": np.savez_compressed, "stored": np.savez}[kind](where, X=X)
+    stack = open_samples(where, axis=-1 if kind == "turned" else 0)
+    model, again = CorrTensor((3, 2)).fit(X), CorrTensor((3, 2)).fit(stack)
+    assert_array_equal(again.residuals_, model.residuals_)
+    assert_array_equal(again.transform(stack), model.transform(X))
+
+
+def test_a_large_array_is_not_read_at_once(tmp_path):
+    """Opening 2 GB (a file with a hole) and reading one block must not cost 2 GB."""
+    resource = pytest.importorskip("resource")
+    path = Path(tmp_path / "x.npy")
+    with open(path, "wb") as file:
+        header = {"descr": "|u1", "fortran_order": False, "shape": (500_000, 64, 64)}
+        np.lib.format.write_array_header_1_0(file, header)
+        file.truncate(file.tell() + 500_000 * 64 * 64)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    stack = open_samples(path)
+    assert stack[499_000:499_100].sum() == 0
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000
