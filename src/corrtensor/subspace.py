@@ -131,7 +131,7 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
         Weight of each sample, the largest 1.
     residuals_ : ndarray of shape (n_samples,)
         Squared distance of each sample from the subspace.
-    objective_ : ndarray of shape (n_iter_,)
+    objective_ : ndarray of shape (n_sweeps,)
         Value of the objective after each sweep.
     n_iter_ : int
         Sweeps run.
