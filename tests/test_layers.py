@@ -7,9 +7,9 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "src" / "corrtensor"
 
-CORE = ["checks", "samples", "losses", "kernels", "sources", "sketch", "solver", "starts"]
-CORE += ["subsample", "minority", "questions", "stream", "watching", "checkpoint"]
-CORE += ["subspace", "corr_tensor"]
+CORE = ["checks", "samples", "losses", "kernels", "sources", "scores", "sketch", "solver"]
+CORE += ["starts", "subsample", "minority", "leverage", "questions", "stream", "watching"]
+CORE += ["checkpoint", "subspace", "corr_tensor"]
 LATER = ["methods", "tasks", "experiments", "report", "plot", "cli"]
 
 # What each layer may import from the package.

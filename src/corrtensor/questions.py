@@ -6,21 +6,21 @@ grow with the data, and then judged on all samples.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from corrtensor.leverage import Start, plain, without_leverage
 from corrtensor.losses import Loss
 from corrtensor.minority import minority, multiplicity
-from corrtensor.solver import Contested, Options, Solution, State
+from corrtensor.solver import Contested, Options, State
 from corrtensor.sources import Source
 from corrtensor.starts import spherical, times, transplant, unexplained
 from corrtensor.subsample import compress, draw
 
 # How far above the median good residuals reach, in standard deviations of their logarithm.
 REACH = {"unexplained": 4.5, "minority": 1.8}
-STARTS: dict[str, Callable[..., tuple[Solution, np.ndarray]]] = {
+STARTS: dict[str, Start] = {
     "tight": unexplained,
     "spherical": spherical,
     "subsets": minority,
@@ -31,6 +31,18 @@ COPIES_AMONG, FEW_COPIES, FEW_SHARE, MOST_COPIES = 100, 5, 0.05, 0.9
 VERY_CLOSE = 0.001
 # Starts that look at residuals alone, and so at samples with fewer entries.
 COMPRESSED = ("tight",)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A start, and the samples on which another question would have another answer.
+
+    ``inside`` marks the samples that are not set aside for their leverage, if that was asked.
+    """
+
+    state: State
+    contested: Contested
+    inside: np.ndarray | None = None
 
 
 def copied(source: Source) -> np.ndarray:
@@ -52,19 +64,28 @@ def ask(
     options: Options,
     sample_weight: np.ndarray | None,
     rng: np.random.RandomState,
-) -> tuple[State, Contested]:
+    *,
+    leverage: bool = False,
+) -> Answer:
     """Seek a start by its name and carry it over to all samples."""
     assert start.norms is not None  # noqa: S101
+    seek: Start = STARTS.get(name, plain)
     part = draw(source, start.norms, sample_weight)
     weight = None if sample_weight is None else sample_weight[part.drawn]
-    if name in COMPRESSED:
+    if name in COMPRESSED and not leverage:
         part = compress(part, start.ranks, weight)
     if part.source is not source:
         start = part.start(start.ranks, options.center is not None, weight)
-    solution, doubted = STARTS[name](part.source, start, loss, options, weight, rng)
+    given, inside = (part.source, start, loss, options, weight, rng), None
+    if leverage:
+        solution, doubted, regions = without_leverage(seek, *given)
+        inside = np.all([region.holds(source) for region in regions], axis=0)
+        sample_weight = times(inside.astype(float), sample_weight)
+    else:
+        solution, doubted = seek(*given)
     if part.source is source:
         state = replace(solution.state, counted=times(solution.weights, sample_weight))
     else:
         state = transplant(part.lift(solution), source, sample_weight)
     doubted = (doubted | copied(part.source)) & (solution.weights > 0.5)
-    return state, Contested(part.drawn[doubted], float(doubted.mean()))
+    return Answer(state, Contested(part.drawn[doubted], float(doubted.mean())), inside)

@@ -73,6 +73,7 @@ class Solution:
     loss: Loss
     state: State
     contested: Contested = field(default_factory=Contested)
+    set_aside: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=int))
 
     @property
     def converged(self) -> bool:

@@ -20,6 +20,7 @@ from corrtensor.checks import require_count, require_not_negative
 from corrtensor.kernels import ResidualPass, expand, project
 from corrtensor.losses import Loss, Power
 from corrtensor.samples import TensorTransformer, as_float, is_on_disk, unchanged_on_error
+from corrtensor.scores import FEWEST_DRAWN, CoreModel, ScorePass, learn
 from corrtensor.solver import STATUS, Options, Solution, State, solve
 from corrtensor.sources import Source, check_output
 from corrtensor.starts import Rank, spectral, times
@@ -139,6 +140,9 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
         Whether they came to rest.
     loss_ : loss object
         The loss with its constants frozen.
+    core_location_, core_scale_ : ndarray of shape ``core_shape_``
+        Median and spread of every entry of the cores of the samples that count, for
+        :meth:`score_distances`.
     ranks_ : tuple of int
         Shape of a core.
     sample_shape_, core_shape_ : tuple of int
@@ -161,6 +165,8 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
     factors_: tuple[np.ndarray | None, ...]
     weights_: np.ndarray
     residuals_: np.ndarray
+    core_location_: np.ndarray
+    core_scale_: np.ndarray
 
     def __init__(
         self,
@@ -242,12 +248,22 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
             X, _ = self._check(X, reset=True)
             for streamed in ("_stream", "n_samples_seen_"):
                 self.__dict__.pop(streamed, None)
-            self._keep(self._solve(X, sample_weight, options), as_float(np.dtype(X.dtype)))
+            solution = self._solve(X, sample_weight, options)
+            self._keep(solution, as_float(np.dtype(X.dtype)))
+            weights = times(solution.weights, self._check_weight(sample_weight, X))
+            self._keep_cores(self._learn_cores(X, weights))
         if self.checkpoint is not None:
             Checkpoint(self.checkpoint, {}).remove()
         if context is not None:
             context.call_on_fit_task_end(estimator=self)
         return self
+
+    def _learn_cores(self, X: Any, weights: np.ndarray) -> CoreModel:
+        source = Source(X, origin=self.mean_, n_jobs=self.n_jobs, block_size=self.block_size)
+        return learn(source, self.factors_, self.residuals_, weights)
+
+    def _keep_cores(self, cores: CoreModel) -> None:
+        self.core_location_, self.core_scale_ = cores.location, cores.scale
 
     def _solve(self, X: Any, sample_weight: ArrayLike | None, options: Options) -> Solution:
         loss = self._loss()
@@ -379,10 +395,15 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
                 stream = begin(source, self.mean_, self.factors_, self.residuals_)
             source = Source(X, origin=stream.origin, unit=stream.unit, **options)
             self._stream, batch = absorb(stream, source, self._loss(), self.center, decay)
-            dtype = self.mean_.dtype
-            self.mean_ = (stream.origin + stream.unit * self._stream.state.mean).astype(dtype)
-            self.factors_ = self._stream.state.factors
+            mean = stream.origin + stream.unit * self._stream.state.mean
+            factors = self._stream.state.factors
+            known = CoreModel(self.core_location_, self.core_scale_)
+            known = known.moved(self.factors_, factors, mean - self.mean_)
+            self.mean_, self.factors_ = mean.astype(self.mean_.dtype), factors
             self.weights_, self.residuals_ = batch.weights, batch.residuals
+            # A batch may be too small to learn the cores from; what is known is turned along.
+            few = batch.weights.sum() < FEWEST_DRAWN
+            self._keep_cores(known if few else self._learn_cores(X, batch.weights))
             self.loss_, self.n_samples_seen_ = batch.loss, self._stream.n_seen
         return self
 
@@ -466,3 +487,34 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
         zero = np.zeros(self.sample_shape_)
         part = source.reduce(ResidualPass(source.at(zero, self.factors_)))
         return np.concatenate(part.squares) * source.unit**2
+
+    def score_distances(self, X: Any) -> np.ndarray:
+        """Return how far the core of each sample is from those of the samples that count.
+
+        Beside the residuals this tells good leverage from bad: a sample that the subspace
+        explains may still be unlike the others (the outlier map of ROBPCA, Hubert et al. 2005).
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, a_1, ..., a_d) or (n_samples, n_features)
+            Samples, in memory or on disk.
+
+        Returns
+        -------
+        distances : ndarray of shape (n_samples,)
+            Root of the sum of squares of the core's entries, each less ``core_location_`` and
+            divided by ``core_scale_``. Normal cores of k entries lie near the root of k.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from corrtensor import MultilinearSubspace
+        >>> X = np.random.default_rng(0).normal(size=(200, 6, 5))
+        >>> model = MultilinearSubspace(ranks=(3, 2)).fit(X)
+        >>> bool(abs(np.median(model.score_distances(X)) - np.sqrt(3 * 2)) < 0.3)
+        True
+        """
+        source, _ = self._source(X)
+        model = CoreModel(self.core_location_, self.core_scale_)
+        measured = source.reduce(ScorePass(self.factors_, model, source.unit, source.dtype))
+        return np.concatenate(measured.squares)
