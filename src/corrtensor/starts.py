@@ -33,6 +33,8 @@ MEDIAN_STEPS = 20
 # Outliers masked one another if the majority's residuals fall below this share, or if more
 # samples than this are dropped, once they are shaken off.
 MASKED_MEDIAN, MASKED_SHARE = 0.8, 0.2
+# A fit that leaves the majority this share of its residuals is worth growing again, less far.
+PROMISING, STRICT = 0.9, 2.5
 # A weight below this in the tight rounds is a doubt.
 DOUBTED = 0.05
 # Rounds end when no weight changes by more than this.
@@ -145,7 +147,7 @@ def grow(
 def unexplained(
     source: Source,
     start: State,
-    loss: Loss,
+    loss: Correntropy,
     options: Options,
     sample_weight: np.ndarray | None,
     rng: np.random.RandomState,
@@ -157,8 +159,16 @@ def unexplained(
     kernel of twice the median residual, which shake off outliers even when they are almost half
     of the samples, and may lose the rarer kind. The second is right when it explains the
     majority much better, or no worse without many samples; when they differ on a few, these
-    are explained, and the first is right.
+    are explained, and the first is right. Where the tight rounds explained the majority better
+    than what grew from them, a third fit grows less far, and is judged in the same way.
     """
+
+    def majority(fit: Solution) -> float:
+        return lower_quantile(weighted_quantiles(fit.residuals, sample_weight))
+
+    def better(fit: Solution, than: Solution) -> float:
+        return majority(fit) / majority(than) if majority(than) > 0 else 1.0
+
     wide = grow(source, start, loss, options, sample_weight)
     state, tight = start, options.brief(TIGHT_SWEEPS)
     for _ in range(TIGHT_ROUNDS):
@@ -167,12 +177,14 @@ def unexplained(
     narrow = grow(source, state, loss, options, sample_weight)
     count = np.ones(source.n_samples) if sample_weight is None else sample_weight
     dropped = count @ ((wide.weights > 0.5) & (narrow.weights < 0.5)) / count.sum()
-    medians = [
-        lower_quantile(weighted_quantiles(fit.residuals, sample_weight)) for fit in (wide, narrow)
-    ]
-    gain = medians[1] / medians[0] if medians[0] > 0 else 1.0
+    gain = better(narrow, wide)
     masked = gain < MASKED_MEDIAN or (dropped > MASKED_SHARE and gain < 1 + SETTLED)
-    return (narrow if masked else wide), shaken.weights < DOUBTED
+    best = narrow if masked else wide
+    if better(shaken, best) < PROMISING:
+        # What was shaken off came back: see whether it stays away when less is taken back.
+        strict = grow(source, state, replace(loss, reach=STRICT), options, sample_weight)
+        best = strict if better(strict, best) < MASKED_MEDIAN else best
+    return best, shaken.weights < DOUBTED
 
 
 def spherical(
