@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from corrtensor.dask_source import source_of
 from corrtensor.kernels import project
 from corrtensor.losses import NORMAL_QUARTILE, Loss, lower_quantile
 from corrtensor.minority import better_half
@@ -45,7 +46,7 @@ class Inside:
 
     def holds(self, source: Source) -> np.ndarray:
         """Mark the samples whose cores are inside, in one pass."""
-        here = Source(
+        here = source_of(
             source.X, origin=self.mean, n_jobs=source.n_threads, block_size=source.block_size
         )
         measure = ScorePass(self.factors, self.cores, here.unit, here.dtype)
@@ -66,7 +67,7 @@ def plain(
 
 def cores_of(source: Source, solution: Solution) -> np.ndarray:
     """Return the flattened core of every sample, in the data's units."""
-    here = Source(
+    here = source_of(
         source.X, origin=solution.mean, n_jobs=source.n_threads, block_size=source.block_size
     )
     U = [None if V is None else V.astype(here.dtype) for V in solution.factors]

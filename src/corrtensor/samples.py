@@ -17,13 +17,14 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from corrtensor.checks import is_whole
+from corrtensor.chunked import is_dask, merged, unwrapped
 
 __all__ = ["Sliceable", "TensorTransformer", "as_float", "unchanged_on_error"]
 
 
 @runtime_checkable
 class Sliceable(Protocol):
-    """An array that may live on disk: zarr, h5py, memmap, or anything like them."""
+    """An array that may live on disk: zarr, h5py, memmap, Dask, or anything like them."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -177,6 +178,9 @@ class TensorTransformer(  # type: ignore[call-arg]
         Whether the numbers are finite is left to whoever reads them all: see
         :func:`check_finite` and the engine, which both name the sample.
         """
+        X = unwrapped(X)
+        if is_dask(X):
+            X = merged(X)
         if is_on_disk(X):
             if np.dtype(X.dtype).kind not in "fiub":
                 raise ValueError(f"X must hold real numbers; its type is {X.dtype}")
@@ -199,7 +203,7 @@ class TensorTransformer(  # type: ignore[call-arg]
                 f"X has samples of shape {tuple(X.shape[1:])}; "
                 f"{type(self).__name__} works on samples of shape {self.sample_shape_}"
             )
-        if isinstance(X, np.ndarray):
+        if isinstance(X, np.ndarray) or is_dask(X):
             X = X.reshape(len(X), *self.sample_shape_)
         elif tuple(X.shape[1:]) != self.sample_shape_:
             raise ValueError(

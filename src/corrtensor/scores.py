@@ -98,10 +98,12 @@ def summarise(cores: np.ndarray, w: np.ndarray) -> CoreModel:
     return CoreModel(location, floored(np.where(scale > 0, scale, SIGMA_PER_MEAN * mean)))
 
 
-def learn(source: Source, factors: Factors, s: np.ndarray, weights: np.ndarray) -> CoreModel:
+def learn(
+    source: Source, mean: np.ndarray, factors: Factors, s: np.ndarray, weights: np.ndarray
+) -> CoreModel:
     """Learn the location and the scale of the cores from some samples that count.
 
-    The source counts from the mean; ``s`` are the residuals.
+    ``s`` are the residuals; mean and factors are those of the fit.
     """
     modes = zip(source.sample_shape, factors, strict=True)
     shape = [a if U is None else U.shape[1] for a, U in modes]
@@ -115,7 +117,7 @@ def learn(source: Source, factors: Factors, s: np.ndarray, weights: np.ndarray) 
     with single_blas():
         for lo in range(0, len(drawn), source.block_size):
             rows = source.take(drawn[lo : lo + source.block_size])
-            rows = (rows - source.origin) / source.unit
+            rows = (rows - mean) / source.unit
             cores[lo : lo + len(rows)] = project(rows, U).reshape(len(rows), -1)
     cores = np.repeat(cores, counts, axis=0) * source.unit
     return summarise(cores, np.ones(len(cores))).shaped(shape)

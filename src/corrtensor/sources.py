@@ -12,9 +12,9 @@ import math
 import mmap
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from itertools import pairwise
 from typing import Any
 
@@ -67,21 +67,33 @@ class _SingleBlas:
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
-        outside = self.threads()
-        with self._lock:
-            if self._users == 0:
-                self._outside = outside
-                assert self._controller is not None  # noqa: S101
-                self._limit = self._controller.limit(limits=1, user_api="blas")
-            self._users += 1
+        outside, entered = self.threads(), False
+        # An interrupt can come between any two lines: what was begun is ended all the same.
         try:
-            yield
-        finally:
             with self._lock:
-                self._users -= 1
                 if self._users == 0:
-                    self._limit.restore_original_limits()
+                    self._outside = outside
+                    self._limit = self._set_threads(1)
+                self._users += 1
+                entered = True
+            yield
+        except BaseException:
+            with self._lock:
+                if not entered and self._users == 0:
                     self._limit = None
+                    self._set_threads(outside)
+            raise
+        finally:
+            if entered:
+                with self._lock:
+                    self._users -= 1
+                    if self._users == 0:
+                        self._limit.restore_original_limits()
+                        self._limit = None
+
+    def _set_threads(self, count: int) -> Any:
+        assert self._controller is not None  # noqa: S101
+        return self._controller.limit(limits=count, user_api="blas")
 
 
 single_blas = _SingleBlas()
@@ -246,6 +258,8 @@ class Source:
     def _read(self, lo: int, hi: int) -> np.ndarray:
         try:
             x = np.asarray(self.X[lo:hi])
+        except MemoryError:
+            raise
         except Exception as error:
             raise OSError(
                 f"samples {lo} to {hi - 1} of {name_of(self.X)} could not be read: {error}"
@@ -283,7 +297,7 @@ class Source:
                 )
                 yield start, rows
 
-    def blocks(self, lo: int, hi: int) -> Iterator[tuple[int, int, np.ndarray]]:
+    def blocks(self, lo: int, hi: int) -> Generator[tuple[int, int, np.ndarray], None, None]:
         """Yield ``(start, stop, block)`` from sample ``lo`` to ``hi``."""
         for first, rows in self._reads(lo, hi):
             for start in range(0, len(rows), self.block_size):
@@ -301,11 +315,15 @@ class Source:
         edges = np.minimum(edges, self.n_samples).tolist()
         return list(pairwise(edges))
 
-    def map(self, task: Callable[..., Any], **per_sample: np.ndarray | None) -> Iterator[Any]:
+    def map(
+        self, task: Callable[..., Any], **per_sample: np.ndarray | None
+    ) -> Generator[Any, None, None]:
         """Run a task on every chunk; yield the results in order."""
 
         def run(chunk: tuple[int, int]) -> Any:
-            done = task(self.blocks(*chunk), **per_sample)
+            # Closed here, not when a traceback that somebody keeps is forgotten: a reader waits.
+            with closing(self.blocks(*chunk)) as blocks:
+                done = task(blocks, **per_sample)
             progress.debug("samples %d to %d of %d", chunk[0], chunk[1] - 1, self.n_samples)
             return done
 
@@ -320,11 +338,12 @@ class Source:
     def reduce(self, task: Callable[..., Part], **per_sample: np.ndarray | None) -> Part:
         """Run a task on every chunk and merge the parts."""
         total = Part()
-        for part in self.map(task, **per_sample):
-            total.sums.merge(part.sums)
-            total.norms += part.norms
-            total.squares += part.squares
-            total.log_weights += part.log_weights
+        with closing(self.map(task, **per_sample)) as parts:
+            for part in parts:
+                total.sums.merge(part.sums)
+                total.norms += part.norms
+                total.squares += part.squares
+                total.log_weights += part.log_weights
         return total
 
     def fill(self, out: Any, task: Callable[[np.ndarray], np.ndarray]) -> None:
@@ -350,8 +369,9 @@ class Source:
                         ) from error
 
         try:
-            for _ in self.map(write):
-                continue
+            with closing(self.map(write)) as parts:
+                for _ in parts:
+                    continue
         except BaseException as error:
             with suppress(Exception):
                 for lo in range(0, self.n_samples, self.span):

@@ -17,6 +17,8 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from corrtensor.checkpoint import Checkpoint, fingerprint
 from corrtensor.checks import require_count, require_not_negative
+from corrtensor.chunked import by_chunks
+from corrtensor.dask_source import source_of
 from corrtensor.kernels import ResidualPass, expand, project
 from corrtensor.losses import Loss, Power
 from corrtensor.samples import TensorTransformer, as_float, is_on_disk, unchanged_on_error
@@ -227,7 +229,9 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
         ----------
         X : array-like of shape (n_samples, a_1, ..., a_d) or (n_samples, n_features)
             Samples; in two dimensions they are vectors, or tensors flattened to
-            ``sample_shape``. Arrays on disk (memmap, zarr, HDF5) are read block by block.
+            ``sample_shape``. Arrays on disk (memmap, zarr, HDF5) are read block by block; the
+            chunks of a Dask array, also inside an ``xarray.DataArray``, are worked on where they
+            are (``docs/scaling.md``).
         y : object, default=None
             Ignored.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -248,24 +252,24 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
             X, _ = self._check(X, reset=True)
             for streamed in ("_stream", "n_samples_seen_"):
                 self.__dict__.pop(streamed, None)
-            solution = self._solve(X, sample_weight, options)
+            if X.shape[0] < 2:
+                raise ValueError(f"n_samples={X.shape[0]}: at least two samples are needed")
+            weight = self._check_weight(sample_weight, X)
+            source = self._first_source(X)
+            solution = self._solve(source, weight, options)
             self._keep(solution, as_float(np.dtype(X.dtype)))
-            weights = times(solution.weights, self._check_weight(sample_weight, X))
-            self._keep_cores(self._learn_cores(X, weights))
+            self._learn_cores(source, times(solution.weights, weight))
         if self.checkpoint is not None:
             Checkpoint(self.checkpoint, {}).remove()
         if context is not None:
             context.call_on_fit_task_end(estimator=self)
         return self
 
-    def _learn_cores(self, X: Any, weights: np.ndarray) -> CoreModel:
-        source = Source(X, origin=self.mean_, n_jobs=self.n_jobs, block_size=self.block_size)
-        return learn(source, self.factors_, self.residuals_, weights)
-
-    def _keep_cores(self, cores: CoreModel) -> None:
+    def _learn_cores(self, source: Source, weights: np.ndarray) -> None:
+        cores = learn(source, self.mean_, self.factors_, self.residuals_, weights)
         self.core_location_, self.core_scale_ = cores.location, cores.scale
 
-    def _solve(self, X: Any, sample_weight: ArrayLike | None, options: Options) -> Solution:
+    def _solve(self, source: Source, weight: np.ndarray | None, options: Options) -> Solution:
         loss = self._loss()
         shape = self.sample_shape_
         order = getattr(self, "order", None)
@@ -275,10 +279,6 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
                 "(for flattened samples, give sample_shape)"
             )
         ranks = check_ranks(self.ranks, shape)
-        if X.shape[0] < 2:
-            raise ValueError(f"n_samples={X.shape[0]}: at least two samples are needed")
-        weight = self._check_weight(sample_weight, X)
-        source = self._first_source(X)
         centered = options.center is not None
 
         def start_with(ranks: tuple[Rank, ...], weights: np.ndarray | None = weight) -> State:
@@ -309,7 +309,7 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
     def _first_source(self, X: Any) -> Source:
         # Without a mean, the origin itself is the centre, and must not be moved.
         origin = None if self.center is not None else np.zeros(self.sample_shape_)
-        return Source(X, origin=origin, n_jobs=self.n_jobs, block_size=self.block_size)
+        return source_of(X, origin=origin, n_jobs=self.n_jobs, block_size=self.block_size)
 
     @staticmethod
     def _check_weight(sample_weight: ArrayLike | None, X: Any) -> np.ndarray | None:
@@ -393,7 +393,7 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
             if stream is None:
                 source = self._first_source(X)
                 stream = begin(source, self.mean_, self.factors_, self.residuals_)
-            source = Source(X, origin=stream.origin, unit=stream.unit, **options)
+            source = source_of(X, origin=stream.origin, unit=stream.unit, **options)
             self._stream, batch = absorb(stream, source, self._loss(), self.center, decay)
             mean = stream.origin + stream.unit * self._stream.state.mean
             factors = self._stream.state.factors
@@ -402,8 +402,9 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
             self.mean_, self.factors_ = mean.astype(self.mean_.dtype), factors
             self.weights_, self.residuals_ = batch.weights, batch.residuals
             # A batch may be too small to learn the cores from; what is known is turned along.
-            few = batch.weights.sum() < FEWEST_DRAWN
-            self._keep_cores(known if few else self._learn_cores(X, batch.weights))
+            self.core_location_, self.core_scale_ = known.location, known.scale
+            if batch.weights.sum() >= FEWEST_DRAWN:
+                self._learn_cores(source, batch.weights)
             self.loss_, self.n_samples_seen_ = batch.loss, self._stream.n_seen
         return self
 
@@ -413,13 +414,14 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
         source = Source(X, origin=self.mean_, n_jobs=self.n_jobs, block_size=self.block_size)
         return source, flat
 
+    @by_chunks
     def transform(self, X: Any, out: Any = None) -> Any:
         """Project samples onto the subspace.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, a_1, ..., a_d) or (n_samples, n_features)
-            Samples, in memory or on disk.
+            Samples, in memory, on disk or in a Dask array.
         out : array of the result's shape, default=None
             Where to write, block by block: an array in memory or on disk (memmap, zarr, HDF5).
             Should anything fail on the way, it is filled with NaN.
@@ -427,7 +429,8 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
         Returns
         -------
         cores : ndarray of shape (n_samples, k_1, ..., k_d), or flat if X is; or ``out``
-            The cores, ``(X - mean) x_1 U_1' ... x_d U_d'``.
+            The cores, ``(X - mean) x_1 U_1' ... x_d U_d'``. For a Dask array, a Dask array with
+            the same chunks, not yet computed.
         """
         source, flat = self._source(X)
         core = (math.prod(self.core_shape_),) if flat else self.core_shape_
@@ -437,20 +440,21 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
         source.fill(cores, lambda x: project(x, factors) * unit)
         return cores
 
+    @by_chunks
     def inverse_transform(self, X: Any, out: Any = None) -> Any:
         """Reconstruct samples from their cores.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, k_1, ..., k_d), or flattened
-            Cores, in memory or on disk.
+            Cores, in memory, on disk or in a Dask array.
         out : array of the result's shape, default=None
             Where to write, as in :meth:`transform`.
 
         Returns
         -------
         X_new : ndarray of shape (n_samples, a_1, ..., a_d), or flat if the cores are; or ``out``
-            ``mean + core x_1 U_1 ... x_d U_d``.
+            ``mean + core x_1 U_1 ... x_d U_d``; lazy, as in :meth:`transform`.
         """
         if is_on_disk(X):
             check_is_fitted(self)
@@ -470,6 +474,7 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
         source.fill(made, lambda x: expand(x, factors) * unit + mean)
         return made
 
+    @by_chunks
     def residuals(self, X: Any) -> np.ndarray:
         """Return the squared distance of each sample from the subspace.
 
@@ -481,7 +486,7 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
         Returns
         -------
         residuals : ndarray of shape (n_samples,)
-            Squared residuals.
+            Squared residuals; lazy, as in :meth:`transform`.
         """
         source, _ = self._source(X)
         zero = np.zeros(self.sample_shape_)

@@ -53,6 +53,7 @@ def fit(
     size: options.Size = None,
     colour: options.Colour = None,
     axis: options.Axis = 0,
+    cluster: options.Cluster = None,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -70,9 +71,11 @@ def fit(
             check_folder_of(report)
         stack = open_stack(voice, where, shape, colour, axis)
         check_ranks_fit(model, stack)
-        seconds = fit_with_progress(voice, "fitting", model, samples_of(stack))
+        from corrtensor.clusters import on_cluster
         from corrtensor.storage import save
 
+        with on_cluster(cluster, samples_of(stack) if cluster is None else stack.array) as X:
+            seconds = fit_with_progress(voice, "fitting", model, X)
         save(model, out)
         record = describe_fit(model, stack, seconds)
         text = [fit_text(record), f"Model: {out}"]

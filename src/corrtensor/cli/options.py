@@ -8,6 +8,7 @@ import typer
 
 __all__ = [
     "Axis",
+    "Cluster",
     "Colour",
     "Input",
     "Json",
@@ -54,6 +55,13 @@ Trained = Annotated[
     str | None, typer.Option("--model", help="Model file to use instead of fitting one.")
 ]
 Table = Annotated[Path | None, typer.Option("--csv", help="Write all samples to this table.")]
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        help="Fit on a Dask cluster: local:4 for four processes here, or the address of a "
+        "scheduler such as tcp://127.0.0.1:8786.", show_default=False,
+    ),
+]  # fmt: skip
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 

@@ -363,6 +363,9 @@ def run_bench(quick: bool = False) -> Iterator[BenchRow]:
     yield from peer_rows(quick)
     yield from engine_rows(quick)
     yield from memory_rows(quick)
+    from corrtensor.experiments.bench_dask import dask_rows
+
+    yield from dask_rows(quick)
 
 
 def run_series(quick: bool = False) -> list[Point]:

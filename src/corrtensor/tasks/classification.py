@@ -14,6 +14,7 @@ from corrtensor.samples import unchanged_on_error
 from corrtensor.tasks.features import (
     cores_of,
     fit_subspace,
+    in_memory,
     name_features,
     read_floats,
     sample_weights,
@@ -168,7 +169,7 @@ class CorrentropyCenterClassifier(ScoringClassifier):
         if not self.normalize:
             return X
         # The subspace gets no table, so what a table says is kept, and checked, here.
-        X = read_floats(self, X, reset=reset)
+        X = read_floats(self, in_memory(self, X), reset=reset)
         norms = np.linalg.norm(X.reshape(len(X), -1), axis=1)
         return X / np.where(norms > 0, norms, 1).reshape(-1, *[1] * (X.ndim - 1)).astype(X.dtype)
 

@@ -18,6 +18,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from corrtensor.checks import is_share, require_count, require_not_negative
+from corrtensor.chunked import by_chunks
 from corrtensor.samples import unchanged_on_error
 from corrtensor.tasks.density_peaks import DecisionGraph, cutoff_distance, decision_graph
 from corrtensor.tasks.features import (
@@ -235,6 +236,7 @@ class DensityPeaksKMeans(
     def _from_centers(self, vectors: np.ndarray) -> np.ndarray:
         return cdist(vectors, self.cluster_centers_.reshape(len(self.cluster_centers_), -1))
 
+    @by_chunks
     def predict(self, X: Any) -> np.ndarray:
         """Return the cluster whose centre is nearest.
 
@@ -250,6 +252,7 @@ class DensityPeaksKMeans(
         """
         return self._distances(X).argmin(axis=1).astype(np.int32)
 
+    @by_chunks
     def transform(self, X: Any) -> np.ndarray:
         """Return the distances from the centres.
 

@@ -15,6 +15,7 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
+from corrtensor.chunked import is_dask, unwrapped
 from corrtensor.corr_tensor import CorrTensor
 from corrtensor.losses import lower_quantile
 from corrtensor.samples import as_float, check_finite, check_in_memory, forget_names
@@ -39,9 +40,20 @@ def read_floats(task: Any, X: Any, *, reset: bool) -> np.ndarray:
     return X.astype(as_float(X.dtype), copy=False)
 
 
+def in_memory(task: Any, X: Any) -> Any:
+    """Return X, or refuse a Dask array: it may be larger than the memory."""
+    X = unwrapped(X)
+    if is_dask(X):
+        raise TypeError(
+            f"{type(task).__name__} must see all samples at once here; X is a Dask array of "
+            f"{X.nbytes / 1e6:.0f} MB: give X.compute(), or that of a part of it"
+        )
+    return X
+
+
 def read_samples(task: Any, X: Any, *, reset: bool) -> np.ndarray:
     """Check samples of any order for a task that has no subspace to do it."""
-    X = read_floats(task, X, reset=reset)
+    X = read_floats(task, in_memory(task, X), reset=reset)
     if reset:
         task.sample_shape_ = X.shape[1:]
     elif X.shape[1:] != task.sample_shape_:

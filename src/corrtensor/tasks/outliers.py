@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from corrtensor.checks import is_share
+from corrtensor.chunked import by_chunks
 from corrtensor.corr_tensor import CorrTensor
 from corrtensor.samples import unchanged_on_error
 from corrtensor.tasks.features import (
@@ -142,7 +143,7 @@ class TensorOutlierDetector(OutlierMixin, BaseEstimator):
             weights = sample_weights(self.subspace_, X)
             if self.by == "profile":
                 self.profile_ = fit_profile(self.subspace_, X, weights)
-            distances = -self.score_samples(X)
+            distances = -np.asarray(self.score_samples(X))
             self.offset_ = self._offset(distances, weights)
         return self
 
@@ -161,6 +162,7 @@ class TensorOutlierDetector(OutlierMixin, BaseEstimator):
             return CorrTensor(ranks).fit(X)
         return subspace
 
+    @by_chunks
     def score_samples(self, X: Any) -> np.ndarray:
         """Return minus the distance of each sample from the subspace, or from the usual profile.
 
@@ -179,6 +181,7 @@ class TensorOutlierDetector(OutlierMixin, BaseEstimator):
             return -self.profile_.score(self.subspace_, X)
         return -np.sqrt(squared_residuals(self.subspace_, X))
 
+    @by_chunks
     def decision_function(self, X: Any) -> np.ndarray:
         """Return how far inside the cut each sample lies.
 
@@ -194,6 +197,7 @@ class TensorOutlierDetector(OutlierMixin, BaseEstimator):
         """
         return self.score_samples(X) - self.offset_
 
+    @by_chunks
     def predict(self, X: Any) -> np.ndarray:
         """Tell outliers from inliers.
 
@@ -209,6 +213,7 @@ class TensorOutlierDetector(OutlierMixin, BaseEstimator):
         """
         return np.where(self.decision_function(X) < 0, -1, 1)
 
+    @by_chunks
     def residual_map(self, X: Any) -> np.ndarray:
         """Return where in each sample its residual lies: why it is an outlier.
 

@@ -16,6 +16,8 @@ from sklearn.utils.validation import (
     column_or_1d,
 )
 
+from corrtensor.chunked import by_chunks
+
 # Powers of e between which the temperature is looked for.
 LOG_TEMPERATURES = (-12.0, 12.0)
 
@@ -54,6 +56,7 @@ class ScoringClassifier(ClassifierMixin, BaseEstimator):
             )
         return codes
 
+    @by_chunks
     def decision_function(self, X: Any) -> np.ndarray:
         """Return the score of each class.
 
@@ -71,6 +74,7 @@ class ScoringClassifier(ClassifierMixin, BaseEstimator):
         scores = self._scores(X)
         return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
 
+    @by_chunks
     def predict(self, X: Any) -> np.ndarray:
         """Return the class with the largest score.
 
@@ -87,6 +91,7 @@ class ScoringClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         return self.classes_[self._scores(X).argmax(axis=1)]
 
+    @by_chunks
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return a probability for each class: the softmax of the scores times ``temperature_``.
 
