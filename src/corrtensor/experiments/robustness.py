@@ -170,6 +170,7 @@ METHODS: Mapping[str, Compared] = {
     ),
     "unexplained": Compared("Corr-Tensor", {"reject": "unexplained"}),
     "minority": Compared("Corr-Tensor", {"reject": "minority"}),
+    "leverage": Compared("Corr-Tensor", {"leverage": True}),
 }
 
 
