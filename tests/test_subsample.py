@@ -33,7 +33,7 @@ def test_residuals_of_compressed_samples_are_those_of_whole_ones():
     X = low_rank(80, n_bad=10)
     source = Source(X)
     norms = spectral(source, (3, 3)).norms
-    part = compress(draw(source, norms, None), (3, 3), None)
+    part = compress(draw(source, norms, None, 500), (3, 3), None)
     assert part.source.sample_shape == (13, 13)
     start = part.start((3, 3), True, None)
     at = part.source.at(start.mean, start.factors)
@@ -49,7 +49,7 @@ def test_residuals_of_compressed_samples_are_those_of_whole_ones():
 def test_the_answer_is_that_of_a_start_on_all_samples(monkeypatch, n_bad):
     X = low_rank(2000, n_bad=n_bad)
     few = CorrTensor((3, 3), tol=1e-14, max_iter=500).fit(X)
-    monkeypatch.setattr("corrtensor.subsample.draw.__defaults__", (10**6,))
+    monkeypatch.setattr("corrtensor.questions.SUBSAMPLE", 10**6)
     monkeypatch.setattr("corrtensor.subsample.WORTHWHILE", 0.0)
     everything = CorrTensor((3, 3), tol=1e-14, max_iter=500).fit(X)
     assert gap(few, everything) < 1e-6

@@ -28,7 +28,25 @@ FEWEST_CONTESTED, CONTESTED_SHARE = 10, 0.15
 
 
 class RejectionWarning(UserWarning):
-    """The samples that count are too few, or depend on the question asked."""
+    """The samples that count are too few, or depend on the question asked.
+
+    The message says which, and ``diagnostics_`` of the model names the samples.
+
+    See Also
+    --------
+    CorrTensor : Warns when it is fitted.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import numpy as np
+    >>> import corrtensor as ct
+    >>> X = np.random.default_rng(0).normal(size=(60, 8, 7))
+    >>> with warnings.catch_warnings(record=True, action="always") as caught:
+    ...     model = ct.CorrTensor(ranks=(2, 2), alpha=8, beta=0.01, scale=None).fit(X)
+    >>> caught[0].category.__name__
+    'RejectionWarning'
+    """
 
 
 class CorrTensor(MultilinearSubspace):

@@ -39,18 +39,64 @@ SMALLEST = 1e-300
 
 
 class Loss(Protocol):
-    """What the solver asks of a loss."""
+    """What the solver asks of a loss.
+
+    Any object with these three methods will do; it need not derive from this class.
+
+    See Also
+    --------
+    Correntropy : The robust loss of the paper.
+    Power : Least squares and the R1 norm.
+
+    Examples
+    --------
+    >>> from corrtensor.losses import Loss, Power
+    >>> loss: Loss = Power(p=1)
+    """
 
     def value(self, s: np.ndarray) -> np.ndarray:
-        """Return phi(s)."""
+        """Return phi(s).
+
+        Parameters
+        ----------
+        s : ndarray of shape (n_samples,)
+            Squared residuals.
+
+        Returns
+        -------
+        phi : ndarray of shape (n_samples,)
+            The loss of each.
+        """
         ...
 
     def log_weight(self, s: np.ndarray) -> np.ndarray:
-        """Return log phi'(s)."""
+        """Return log phi'(s).
+
+        Parameters
+        ----------
+        s : ndarray of shape (n_samples,)
+            Squared residuals.
+
+        Returns
+        -------
+        log_weight : ndarray of shape (n_samples,)
+            Logarithm of the weight of each.
+        """
         ...
 
     def calibrate(self, s: np.ndarray) -> Loss:
-        """Return a copy with its constants frozen for these residuals."""
+        """Return a copy with its constants frozen for these residuals.
+
+        Parameters
+        ----------
+        s : ndarray of shape (n_samples,)
+            Squared residuals.
+
+        Returns
+        -------
+        loss : Loss
+            The copy.
+        """
         ...
 
 
@@ -82,10 +128,18 @@ def upper_edge(s: np.ndarray, reach: float) -> float:
 class Power:
     """``phi(s) = s**(p/2)``: least squares at ``p=2``, the R1 norm at ``p=1``.
 
+    Below 2 the weight falls with the residual, but never to zero.
+
     Parameters
     ----------
     p : float, default=2.0
         Power of the residual's norm, in (0, 2].
+    floor : float, default=0.0
+        What is added to every squared residual; set by :meth:`calibrate`.
+
+    See Also
+    --------
+    Correntropy : A loss that lets go of outliers altogether.
 
     Examples
     --------
@@ -104,24 +158,60 @@ class Power:
             raise ValueError(f"p={self.p!r} must not exceed 2: the loss would not be concave")
 
     def value(self, s: np.ndarray) -> np.ndarray:
-        """Return phi(s)."""
+        """Return phi(s).
+
+        Parameters
+        ----------
+        s : ndarray of shape (n_samples,)
+            Squared residuals.
+
+        Returns
+        -------
+        phi : ndarray of shape (n_samples,)
+            The loss of each.
+        """
         return (s + self.floor) ** (self.p / 2)
 
     def log_weight(self, s: np.ndarray) -> np.ndarray:
-        """Return log phi'(s)."""
+        """Return log phi'(s).
+
+        Parameters
+        ----------
+        s : ndarray of shape (n_samples,)
+            Squared residuals.
+
+        Returns
+        -------
+        log_weight : ndarray of shape (n_samples,)
+            Logarithm of the weight of each.
+        """
         if self.p == 2:
             return np.zeros_like(s)
         with np.errstate(divide="ignore"):
             return math.log(self.p / 2) + (self.p / 2 - 1) * np.log(s + self.floor)
 
     def calibrate(self, s: np.ndarray) -> Power:
-        """Return a copy smoothed below a small share of the median residual."""
+        """Return a copy smoothed below a small share of the median residual.
+
+        Parameters
+        ----------
+        s : ndarray of shape (n_samples,)
+            Squared residuals.
+
+        Returns
+        -------
+        loss : Power
+            The copy.
+        """
         return self if self.p == 2 else replace(self, floor=RELATIVE_FLOOR * typical(s))
 
 
 @dataclass(frozen=True)
 class Correntropy:
     """The generalised correntropy loss ``(1 - exp(-(s/b**2)**(alpha/2)))**(p/2)``.
+
+    What is far out costs a constant and pulls no more. ``b`` is ``beta`` times a unit that is
+    read off the residuals.
 
     Parameters
     ----------
@@ -143,6 +233,14 @@ class Correntropy:
         For ``scale="auto"``: good residuals end so many standard deviations of the logarithm of
         the squared residual above its median. Quartiles tell the deviation, the nearer of the
         two; the end is kept between 1.5 and 64 times the median.
+    unit : float, default=1.0
+        What ``beta`` counts in; set by :meth:`calibrate`.
+    floor : float, default=0.0
+        What is added to every squared residual; set by :meth:`calibrate`.
+
+    See Also
+    --------
+    Power : Least squares and the R1 norm.
 
     Examples
     --------
@@ -187,7 +285,18 @@ class Correntropy:
         return math.log(self.beta) + math.log(self.unit)
 
     def calibrate(self, s: np.ndarray) -> Correntropy:
-        """Return a copy with the bandwidth and the floor frozen for these residuals."""
+        """Return a copy with the bandwidth and the floor frozen for these residuals.
+
+        Parameters
+        ----------
+        s : ndarray of shape (n_samples,)
+            Squared residuals.
+
+        Returns
+        -------
+        loss : Correntropy
+            The copy.
+        """
         if self.scale == "auto":
             unit = math.sqrt(upper_edge(s, self.reach)) / 2
         elif self.scale == "median":
@@ -208,8 +317,11 @@ class Correntropy:
         if self.alpha * self.p <= 4 or slope(SMALLEST) <= 0:
             return 0.0
         u = brentq(slope, SMALLEST, min(1 + self.p, LARGEST_LOG))
+        direct = self.width * self.width * u ** (2 / self.alpha)
+        if 0 < direct < math.inf:
+            return float(direct)
         log_peak = 2 * self.log_width + 2 / self.alpha * math.log(u)
-        return math.exp(min(log_peak, LARGEST_LOG)) if log_peak > -LARGEST_LOG else 0.0
+        return math.exp(min(log_peak, LARGEST_LOG))
 
     def _log_u(self, s: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         with np.errstate(divide="ignore"):
@@ -223,7 +335,18 @@ class Correntropy:
         return (-np.expm1(-self._log_u(s)[2])) ** (self.p / 2)
 
     def value(self, s: np.ndarray) -> np.ndarray:
-        """Return phi(s), with a straight piece below the peak of the weight if capped."""
+        """Return phi(s), with a straight piece below the peak of the weight if capped.
+
+        Parameters
+        ----------
+        s : ndarray of shape (n_samples,)
+            Squared residuals.
+
+        Returns
+        -------
+        phi : ndarray of shape (n_samples,)
+            The loss of each.
+        """
         if not self.cap or not self.peak:
             return self._value(s)
         peak = np.array(self.peak)
@@ -246,5 +369,16 @@ class Correntropy:
         return result
 
     def log_weight(self, s: np.ndarray) -> np.ndarray:
-        """Return log phi'(s)."""
+        """Return log phi'(s).
+
+        Parameters
+        ----------
+        s : ndarray of shape (n_samples,)
+            Squared residuals.
+
+        Returns
+        -------
+        log_weight : ndarray of shape (n_samples,)
+            Logarithm of the weight of each.
+        """
         return self._log_weight(np.maximum(s, self.peak) if self.cap else s)

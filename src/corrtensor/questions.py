@@ -7,6 +7,7 @@ grow with the data, and then judged on all samples.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from corrtensor.minority import minority, multiplicity
 from corrtensor.solver import Contested, Options, State
 from corrtensor.sources import Source
 from corrtensor.starts import spherical, times, transplant, unexplained
-from corrtensor.subsample import compress, draw
+from corrtensor.subsample import SUBSAMPLE, compress, draw
 
 # How far above the median good residuals reach, in standard deviations of their logarithm.
 REACH = {"unexplained": 4.5, "minority": 1.8}
@@ -29,6 +30,8 @@ STARTS: dict[str, Start] = {
 COPIES_AMONG, FEW_COPIES, FEW_SHARE, MOST_COPIES = 100, 5, 0.05, 0.9
 # Samples closer than this share of the typical squared distance are copies beyond doubt.
 VERY_CLOSE = 0.001
+# Samples among which those far inside are sought: each entry of the cores needs a scale.
+FOR_LEVERAGE = 1000
 # Starts that look at residuals alone, and so at samples with fewer entries.
 COMPRESSED = ("tight",)
 
@@ -70,7 +73,7 @@ def ask(
     """Seek a start by its name and carry it over to all samples."""
     assert start.norms is not None  # noqa: S101
     seek: Start = STARTS.get(name, plain)
-    part = draw(source, start.norms, sample_weight)
+    part = draw(source, start.norms, sample_weight, FOR_LEVERAGE if leverage else SUBSAMPLE)
     weight = None if sample_weight is None else sample_weight[part.drawn]
     if name in COMPRESSED and not leverage:
         part = compress(part, start.ranks, weight)
@@ -78,6 +81,9 @@ def ask(
         start = part.start(start.ranks, options.center is not None, weight)
     given, inside = (part.source, start, loss, options, weight, rng), None
     if leverage:
+        if seek is unexplained:
+            # The half that a stricter fit keeps may be the one that bent the subspace.
+            seek = partial(unexplained, promising=0.0)
         solution, doubted, regions = without_leverage(seek, *given)
         inside = np.all([region.holds(source) for region in regions], axis=0)
         sample_weight = times(inside.astype(float), sample_weight)

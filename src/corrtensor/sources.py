@@ -192,7 +192,8 @@ class Source:
         self.span = self._choose_span()
         self.unit = unit or 1.0
         pilots = self.take(self._choose_pilots())
-        largest = float(np.median(np.abs(pilots).reshape(len(pilots), -1).max(axis=1)))
+        with np.errstate(over="ignore"):
+            largest = float(np.median(np.abs(pilots).reshape(len(pilots), -1).max(axis=1)))
         if (
             unit is None
             and largest

@@ -151,6 +151,8 @@ def unexplained(
     options: Options,
     sample_weight: np.ndarray | None,
     rng: np.random.RandomState,
+    *,
+    promising: float = PROMISING,
 ) -> tuple[Solution, np.ndarray]:
     """Ask what the joint subspace cannot explain; also mark what a stricter question doubts.
 
@@ -180,10 +182,15 @@ def unexplained(
     gain = better(narrow, wide)
     masked = gain < MASKED_MEDIAN or (dropped > MASKED_SHARE and gain < 1 + SETTLED)
     best = narrow if masked else wide
-    if better(shaken, best) < PROMISING:
+    if better(shaken, best) < promising:
         # What was shaken off came back: see whether it stays away when less is taken back.
         strict = grow(source, state, replace(loss, reach=STRICT), options, sample_weight)
-        best = strict if better(strict, best) < MASKED_MEDIAN else best
+        lost = count @ ((best.weights > 0.5) & (strict.weights < 0.5)) / count.sum()
+        kept = count @ (strict.weights > 0.5) / count.sum()
+        # Of a few it is no wonder that the rest is explained better without them, and less than
+        # half is no majority.
+        if lost > MASKED_SHARE and kept > 0.5 and better(strict, best) < MASKED_MEDIAN:
+            best = strict
     return best, shaken.weights < DOUBTED
 
 

@@ -84,9 +84,7 @@ class Reduced:
         return replace(solution, mean=mean, factors=factors)
 
 
-def draw(
-    source: Source, norms: np.ndarray, sample_weight: np.ndarray | None, size: int = SUBSAMPLE
-) -> Reduced:
+def draw(source: Source, norms: np.ndarray, sample_weight: np.ndarray | None, size: int) -> Reduced:
     """Choose samples that count evenly by norm, or take all if they are few."""
     counting = np.ones(len(norms)) if sample_weight is None else sample_weight
     drawn = np.flatnonzero(counting)

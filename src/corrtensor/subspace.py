@@ -32,6 +32,8 @@ from corrtensor.watching import CallbackSupportMixin, observer, with_callbacks
 __all__ = ["MultilinearSubspace"]
 
 CENTERS = ("weighted", "plain", None)
+# The share of energy by which ranks that shall come by themselves are first chosen.
+FIRST_SHARE = 0.95
 
 
 def check_ranks(ranks: Any, shape: tuple[int, ...]) -> tuple[Rank, ...]:
@@ -151,6 +153,11 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
         Shapes of a sample and of a core.
     n_features_in_ : int
         Entries of a sample.
+
+    See Also
+    --------
+    CorrTensor : The robust estimator with its starts and scales.
+    make : The published methods by name.
 
     Examples
     --------
@@ -296,8 +303,10 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
 
         if not any(isinstance(k, float | str) for k in ranks):
             return run(start)
-        # Ranks by energy depend on the weights, and these on the ranks: once more is enough.
-        chosen = start_with(ranks, self._first_weights(source, start, weight)).ranks
+        # Ranks depend on the weights, and these on the ranks: once more is enough. An elbow is
+        # sought last: outliers would move it, and large ranks tell them from good samples.
+        coarse = tuple(FIRST_SHARE if isinstance(k, str) else k for k in ranks)
+        chosen = start_with(coarse, self._first_weights(source, start, weight)).ranks
         if chosen != start.ranks:
             start = start_with(chosen)
         solution = run(start)
