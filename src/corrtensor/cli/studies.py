@@ -1,10 +1,10 @@
 """Commands that study the methods: demo, bench, reproduce."""
 
 import json
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from corrtensor.cli import reproduce
 from corrtensor.cli.output import complain
 
 if TYPE_CHECKING:
@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
 __all__ = ["add_commands"]
 
-EXPERIMENTS = ("robustness",)
 FORMATS = (".png", ".pdf", ".svg")
 DEMO_NOTE = """
 error: on the good samples. x oracle: divided by that of MPCA on them alone.
@@ -31,6 +30,9 @@ def add_commands(app: "typer.Typer") -> None:
             Path, typer.Option(help="Where the figure goes: .png, .pdf or .svg.")
         ] = Path("corrtensor-demo.png"),
         seed: Annotated[int, typer.Option(min=0, help="What the outliers are drawn from.")] = 0,
+        bands: Annotated[
+            int, typer.Option(min=1, max=5, help="How many of the stacks the figure shows.")
+        ] = 5,
         as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead.")] = False,
     ) -> None:
         """Fit 2DSVD, R1-2DSVD and Corr-Tensor to real images with outliers.
@@ -44,7 +46,7 @@ def add_commands(app: "typer.Typer") -> None:
         if not out.parent.is_dir():
             raise typer.BadParameter(f"{out}: there is no folder {out.parent}")
         try:
-            run_demo_command(out, seed, as_json)
+            run_demo_command(out, seed, bands, as_json)
         except ImportError as error:
             complain(f"{error}\nThe demo needs more packages: pip install 'corrtensor[demo]'")
             raise typer.Exit(2) from None
@@ -75,49 +77,10 @@ def add_commands(app: "typer.Typer") -> None:
         if not passed:
             raise typer.Exit(1)
 
-    @app.command()
-    def reproduce(
-        names: Annotated[list[str], typer.Argument(help=f"What to run: {', '.join(EXPERIMENTS)}.")],
-        data: Annotated[
-            Path | None,
-            typer.Option(help="Folder of the data sets; by default $CORRTENSOR_DATA."),
-        ] = None,
-        trials: Annotated[int, typer.Option(min=1, help="Seeds.")] = 1,
-        jobs: Annotated[
-            int | None, typer.Option(min=1, help="Fits at a time; by default one per core.")
-        ] = None,
-        out: Annotated[Path, typer.Option(help="Folder of the records, pages and figures.")] = Path(
-            "corrtensor-results"
-        ),
-        quick: Annotated[bool, typer.Option("--quick", help="One rank for each data set.")] = False,
-    ) -> None:
-        """Run experiments, record every fit, and write the pages.
-
-        Stop it at any moment: started again, it goes on where it was.
-
-        Example: corrtensor reproduce robustness --quick --jobs 2
-        """
-        wrong = [name for name in names if name not in EXPERIMENTS]
-        if wrong:
-            raise typer.BadParameter(
-                f"{wrong[0]}: no such experiment; there are {', '.join(EXPERIMENTS)}"
-            )
-        if data is not None and not data.is_dir():
-            raise typer.BadParameter(f"{data}: there is no such folder")
-        if out.exists() and not out.is_dir():
-            raise typer.BadParameter(f"{out} is not a folder")
-        try:
-            for name in dict.fromkeys(names):
-                reproduce_one(name, data, trials, jobs or os.cpu_count() or 1, out, quick)
-        except ImportError as error:
-            complain(f"{error}\nThis needs more packages: pip install 'corrtensor[demo]'")
-            raise typer.Exit(2) from None
-        except (ValueError, OSError) as error:
-            complain(str(error))
-            raise typer.Exit(1) from None
+    reproduce.add_command(app)
 
 
-def run_demo_command(out: Path, seed: int, as_json: bool) -> None:
+def run_demo_command(out: Path, seed: int, bands: int, as_json: bool) -> None:
     """Run the demo, save its figure, print its numbers."""
     from rich.console import Console
 
@@ -127,7 +90,7 @@ def run_demo_command(out: Path, seed: int, as_json: bool) -> None:
 
         results = run_demo(seed)
         try:
-            save_figure(draw_demo(results, origin(seed)), out)
+            save_figure(draw_demo(results[:bands], origin(seed)), out)
         except OSError as error:
             complain(f"{out} could not be written: {error}")
             raise SystemExit(1) from None
@@ -138,37 +101,6 @@ def run_demo_command(out: Path, seed: int, as_json: bool) -> None:
     console = Console()
     console.print(demo_table(records))
     console.print(f"{DEMO_NOTE}\nFigure: {out}", highlight=False, soft_wrap=True)
-
-
-def reproduce_one(
-    name: str, data: Path | None, trials: int, jobs: int, out: Path, quick: bool
-) -> None:
-    """Run one experiment with a bar that tells the time left, and write its page."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-    from rich.progress import TimeElapsedColumn as Elapsed
-    from rich.progress import TimeRemainingColumn as Remaining
-
-    from corrtensor.experiments import robustness
-    from corrtensor.experiments.records import run
-    from corrtensor.report.robustness import write_robustness
-
-    sets, missing = robustness.find_data(data)
-    experiment = robustness.Robustness(sets, data)
-    if missing:
-        complain(f"not found and left out or replaced by a small one: {', '.join(missing)}")
-    records = out / "records" / f"{name}.jsonl"
-    console = Console(stderr=True)
-    columns = (TextColumn(name), BarColumn(), MofNCompleteColumn(), Elapsed(), Remaining())
-    failed = 0
-    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
-        task = bar.add_task(name)
-        chosen = robustness.quick(experiment) if quick else experiment
-        for step in run(chosen, records, trials, jobs):
-            bar.update(task, completed=step.done, total=step.total)
-            failed += step.record is not None and step.record["error"] is not None
-    page = write_robustness(records, out)
-    print(f"{step.done} records in {records}, {failed} new failures; page: {page}")
 
 
 def demo_table(records: list[dict[str, Any]]) -> Any:
