@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 QUICK ?=
 
-.PHONY: demo test test-slow lint bench clean
+.PHONY: demo test test-slow test-lowest torture lint bench docs docs-test clean
 
 demo: .venv/demo.stamp
 	$(BIN)/corrtensor demo
@@ -19,8 +19,37 @@ lint: .venv/test.stamp
 	$(BIN)/ruff format --quiet --check .
 	$(BIN)/mypy
 
+# Mutated files, faults, many fits, for some minutes; docs/reliability.md quotes the figures.
+MINUTES ?= 25
+torture: .venv/test.stamp
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m corrtensor.experiments.torture --minutes $(MINUTES) --out docs/records/torture.json
+
+# The core's tests on the lowest versions that pyproject.toml allows.
+CORE_TESTS := $(addprefix tests/test_,estimators.py bad_input.py losses.py invariances.py properties.py \
+	storage.py checkpoint.py failed_fits.py methods.py baselines.py numerical_trust.py)
+test-lowest: .venv-lowest/stamp
+	.venv-lowest/bin/python -m pytest -q $(CORE_TESTS)
+
+.venv-lowest/stamp: pyproject.toml
+	test -x .venv-lowest/bin/python || $(PYTHON) -m venv .venv-lowest
+	.venv-lowest/bin/python -m pip install --quiet --editable . 'pytest<9' hypothesis 'pandas==2.2.*' \
+		$$($(PYTHON) -c "import tomllib; print(*(d.replace('>=', '==') for d in tomllib.load(open('pyproject.toml', 'rb'))['project']['dependencies']))")
+	touch $@
+
 bench: .venv/test.stamp
 	$(BIN)/corrtensor bench $(if $(QUICK),--quick)
+
+# The gallery runs its scripts once; later builds run those that changed.
+docs: .venv/docs.stamp
+	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+
+# The site in a browser, and every code block of its pages.
+docs-test: docs
+	$(BIN)/python -m pytest -q -m 'slow or not slow' tests/test_site.py tests/test_docs_blocks.py
+
+.venv/docs.stamp: .venv/test.stamp
+	$(BIN)/python -m pip install --quiet --editable '.[docs]'
+	touch $@
 
 .venv/demo.stamp: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -33,4 +62,5 @@ bench: .venv/test.stamp
 	touch .venv/demo.stamp $@
 
 clean:
-	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .venv .venv-lowest build dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf docs/_build docs/auto_examples docs/api/generated docs/api/backreferences

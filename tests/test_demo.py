@@ -98,6 +98,21 @@ def test_command_prints_a_table_and_saves_a_figure(call, results, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["demo.png"]
 
 
+def test_the_figure_shows_as_many_stacks_as_asked(results, tmp_path, monkeypatch):
+    monkeypatch.setattr("corrtensor.experiments.run_demo", lambda seed: results[:3])
+    drawn = []
+    draw = "corrtensor.report.demo_figure.draw_demo"
+    monkeypatch.setattr(
+        draw, lambda shown, _: drawn.append(len(shown)) or draw_demo(results[:1], origin(0))
+    )
+    out = ("--out", str(tmp_path / "demo.png"))
+    for bands in ("1", "2", "5"):
+        answer = CliRunner().invoke(cli.build_app(), ["demo", "--bands", bands, *out])
+        assert answer.exit_code == 0, answer.output
+    assert drawn == [1, 2, 3]
+    assert CliRunner().invoke(cli.build_app(), ["demo", "--bands", "0", *out]).exit_code == 2
+
+
 def test_json_carries_its_origin(call, results, tmp_path):
     answer = call("demo", "--json", "--seed", "7", "--out", str(tmp_path / "demo.svg"))
     record = json.loads(answer.stdout)

@@ -58,6 +58,10 @@ class L1TwoDPCA(OneSided):
     converged_ : bool
         Whether the signs stayed at the end of every direction.
 
+    See Also
+    --------
+    corrtensor.make : The published methods by name.
+
     Notes
     -----
     Where the signs stay but a row x of a sample has ``x w = 0``, w may be no maximum. Instead of

@@ -86,6 +86,10 @@ class TwoDNPP(OneSided):
     converged_ : bool
         Whether the optimality condition holds at the end, or no step lowers the objective more.
 
+    See Also
+    --------
+    corrtensor.make : The published methods by name.
+
     Notes
     -----
     *Re-derived*: the original text was not at hand. Uncertain are whether the samples are centred

@@ -47,6 +47,10 @@ def fit(
         str | None, typer.Option(help="Corr-Tensor: 'unexplained' or 'minority' samples.")
     ] = None,
     max_iter: Annotated[int | None, typer.Option(min=1, help="Most sweeps.")] = None,
+    checkpoint: Annotated[
+        str | None,
+        typer.Option(help="File in which to keep where the fit stands; a killed one goes on."),
+    ] = None,
     report: Annotated[
         Path | None, typer.Option(help="Also write a page about the fit, .html.")
     ] = None,
@@ -63,10 +67,13 @@ def fit(
     """
     voice = Voice(as_json, quiet)
     settings = {"alpha": alpha, "beta": beta, "reject": reject, "max_iter": max_iter}
+    settings["checkpoint"] = checkpoint
     model = build(method, options.parse_ranks(ranks), settings)
     shape = options.parse_size(size)
     with exit_codes(voice):
         check_folder_of(out)
+        if checkpoint is not None:
+            check_folder_of(checkpoint)
         if report is not None:
             check_folder_of(report)
         stack = open_stack(voice, where, shape, colour, axis)

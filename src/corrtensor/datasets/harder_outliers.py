@@ -31,8 +31,12 @@ def near_copies(
 
     Parameters
     ----------
-    X, n, rng
-        As for :func:`dummy_outliers`.
+    X : array-like of shape (N, ...)
+        The samples.
+    n : int or float
+        Number of outliers, or their share of the returned data.
+    rng : int, Generator or None
+        Seed or source of the random numbers, as for :func:`numpy.random.default_rng`.
     noise : float, default=0.01
         Standard deviation of the difference between the copies, as a share of the range of X.
 
@@ -70,8 +74,12 @@ def pattern_outliers(
 
     Parameters
     ----------
-    X, n, rng
-        As for :func:`dummy_outliers`.
+    X : array-like of shape (N, ...)
+        The samples.
+    n : int or float
+        Number of outliers, or their share of the returned data.
+    rng : int, Generator or None
+        Seed or source of the random numbers, as for :func:`numpy.random.default_rng`.
     rank : int, default=5
         Rank of the pattern in every mode; in a mode with fewer entries, their number.
 
@@ -109,8 +117,12 @@ def negatives(X: Any, n: float, rng: Seed) -> tuple[np.ndarray, np.ndarray]:
 
     Parameters
     ----------
-    X, n, rng
-        As for :func:`block_outliers`.
+    X : array-like of shape (N, ...)
+        The samples.
+    n : int or float
+        Number of samples to replace, or their share.
+    rng : int, Generator or None
+        Seed or source of the random numbers, as for :func:`numpy.random.default_rng`.
 
     Returns
     -------
@@ -143,8 +155,12 @@ def transposed_outliers(X: Any, n: float, rng: Seed) -> tuple[np.ndarray, np.nda
 
     Parameters
     ----------
-    X, n, rng
-        As for :func:`block_outliers`; the samples have two modes at least.
+    X : array-like of shape (N, a, b, ...)
+        The samples.
+    n : int or float
+        Number of samples to replace, or their share.
+    rng : int, Generator or None
+        Seed or source of the random numbers, as for :func:`numpy.random.default_rng`.
 
     Returns
     -------

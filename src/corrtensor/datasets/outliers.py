@@ -72,8 +72,12 @@ def block_outliers(
 
     Parameters
     ----------
-    X, n, rng
-        As for :func:`dummy_outliers`, but n samples are replaced, none added.
+    X : array-like of shape (N, ...)
+        The samples.
+    n : int or float
+        Number of samples to replace, or their share.
+    rng : int, Generator or None
+        Seed or source of the random numbers, as for :func:`numpy.random.default_rng`.
     sides : (float, float), default=(0.3, 0.7)
         Smallest and largest side of the rectangle, as a share of the side of the sample.
 
@@ -119,8 +123,12 @@ def magnified_outliers(
 
     Parameters
     ----------
-    X, n, rng
-        As for :func:`block_outliers`.
+    X : array-like of shape (N, ...)
+        The samples.
+    n : int or float
+        Number of samples to replace, or their share.
+    rng : int, Generator or None
+        Seed or source of the random numbers, as for :func:`numpy.random.default_rng`.
     magnitude : float, default=50.0
         What to multiply by.
 

@@ -19,9 +19,10 @@ def planted(
     noise: float = 0.0,
     rng: Seed = None,
 ) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
-    """Make samples ``X_i = C_i x_1 U_1 ... x_d U_d + noise`` with known factors.
+    """Make samples with a planted low-rank structure and known factors.
 
-    The factors are random and orthonormal, the cores Gaussian with mean zero.
+    ``X_i = C_i x_1 U_1 ... x_d U_d + noise``. The factors are random and orthonormal, the cores
+    Gaussian with mean zero.
 
     Parameters
     ----------
@@ -36,7 +37,7 @@ def planted(
 
     Returns
     -------
-    X : ndarray of shape (n, *shape)
+    X : ndarray of shape (n, a_1, ..., a_d)
         The samples, float64.
     factors : tuple of ndarray
         One orthonormal matrix of shape ``(shape[k], ranks[k])`` for each mode.

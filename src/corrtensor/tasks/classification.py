@@ -81,6 +81,10 @@ class CorrentropyCenterClassifier(ScoringClassifier):
     n_features_in_ : int
         Entries of a sample.
 
+    See Also
+    --------
+    SubspaceClassifier : One robust subspace for each class.
+
     Notes
     -----
     ``decision_function`` gives the logarithm of the similarity, which does not underflow. If all

@@ -33,6 +33,8 @@ __all__ = ["DecisionGraph", "DensityPeaksKMeans"]
 
 # A sample with less than this share of the largest weight neither is nor moves a centre.
 NEGLIGIBLE = 1e-3
+# Squares of larger numbers overflow when they are added up.
+LARGEST = 1e150
 
 
 class DensityPeaksKMeans(
@@ -87,6 +89,11 @@ class DensityPeaksKMeans(
         The fitted subspace.
     n_features_in_ : int
         Entries of a sample.
+
+    See Also
+    --------
+    CorrTensor : The subspace whose cores and weights it takes.
+    corrtensor.plot.decision_graph : Where the clusters began.
 
     Notes
     -----
@@ -153,6 +160,10 @@ class DensityPeaksKMeans(
         self, X: Any, features: np.ndarray, sample_weight: ArrayLike | None, share: float
     ) -> None:
         vectors = features.reshape(len(features), -1)
+        if (largest := float(abs(vectors).max())) > LARGEST:
+            raise ValueError(
+                f"samples are about {largest:.0e} in size: their squares cannot be represented"
+            )
         weights = self._weights(X, vectors, sample_weight)
         counts = weights >= NEGLIGIBLE * weights.max()
         if counts.sum() < self.n_clusters:

@@ -63,6 +63,10 @@ class SubspaceClassifier(ScoringClassifier):
     n_features_in_ : int
         Entries of a sample.
 
+    See Also
+    --------
+    CorrentropyCenterClassifier : The paper's classifier, by centres of classes.
+
     Notes
     -----
     ``decision_function`` gives minus the (scaled) distances. A class needs as many samples as

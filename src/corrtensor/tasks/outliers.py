@@ -67,6 +67,11 @@ class TensorOutlierDetector(OutlierMixin, BaseEstimator):
     n_features_in_ : int
         Entries of a sample.
 
+    See Also
+    --------
+    CorrTensor : The robust subspace behind it.
+    corrtensor.plot.outlier_map : Distances outside and inside the subspace.
+
     Notes
     -----
     With ``"auto"``, a sample is an outlier when the cube root of its squared distance exceeds the

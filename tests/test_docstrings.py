@@ -1,0 +1,81 @@
+"""Docstrings of public names, by numpydoc's own validation."""
+
+import inspect
+from importlib import import_module
+
+import pytest
+from numpydoc.validate import validate
+
+import corrtensor as ct
+
+# As in scikit-learn: what is returned may have a name, and text may begin on either line.
+IGNORED = {"RT02", "GL01", "GL02"}
+# Asked of classes and functions, not of methods: an example, further words, and what to see also.
+TOP_LEVEL = {"EX01", "ES01", "SA01"}
+# One line may say all that a function does, and its module what is beside it.
+NOT_OF_FUNCTIONS = {"ES01", "SA01"}
+# A protocol is never called.
+PROTOCOLS = {"corrtensor.losses.Loss"}
+ALSO = ["baselines.L1TwoDPCA", "baselines.TwoDNPP", "inputs.open_samples", "report.write_page"]
+ALSO += ["clusters.connect", "clusters.spread"]
+
+
+def public_names():
+    """Yield public names in the way that users write them."""
+    for name in ct.__all__:
+        value = getattr(ct, name)
+        if inspect.ismodule(value):
+            yield from (f"corrtensor.{name}.{member}" for member in value.__all__)
+        elif callable(value):
+            yield f"corrtensor.{name}"
+    yield from (f"corrtensor.{name}" for name in ALSO)
+
+
+def find(name):
+    """Return the object of a name."""
+    module, _, last = name.rpartition(".")
+    return getattr(import_module(module), last)
+
+
+def methods(cls):
+    """Yield the public methods and properties of a class that the package defines."""
+    for name, member in inspect.getmembers(cls):
+        function = inspect.unwrap(member.fget if isinstance(member, property) else member)
+        home = getattr(function, "__module__", None) or ""
+        if not name.startswith("_") and callable(function) and home.startswith("corrtensor"):
+            yield name
+
+
+NAMES = sorted(public_names())
+CLASSES = [name for name in NAMES if inspect.isclass(find(name))]
+METHODS = [f"{name}.{method}" for name in CLASSES for method in methods(find(name))]
+
+
+def faults(name, ignored):
+    """Return what numpydoc objects to."""
+    return [fault for fault in validate(name)["errors"] if fault[0] not in ignored]
+
+
+def test_the_names_are_there():
+    assert {"corrtensor.CorrTensor", "corrtensor.losses.Power", "corrtensor.make"} <= set(NAMES)
+    assert "corrtensor.CorrTensor.fit" in METHODS
+    assert "corrtensor.CorrTensor.set_params" not in METHODS
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_public_names(name):
+    ignored = IGNORED if name in CLASSES else IGNORED | NOT_OF_FUNCTIONS
+    if name in PROTOCOLS:
+        ignored = IGNORED | {"PR01"}
+    assert not faults(name, ignored)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_methods(name):
+    assert not faults(name, IGNORED | TOP_LEVEL)
+
+
+def test_faults_are_found():
+    """The tests above would pass if the validation saw nothing."""
+    codes = {code for code, _ in validate("corrtensor.checks.require_positive")["errors"]}
+    assert {"PR01", "EX01"} <= codes
