@@ -102,6 +102,8 @@ class _Encoder:
         if type(value) is list:
             return {"list": [self.encode(v, f"{where}[{i}]") for i, v in enumerate(value)]}
         if type(value) is dict:
+            if any(isinstance(key, tuple) for key in value):
+                raise TypeError(f"{where} has a tuple as a key, which a model file cannot hold")
             pairs = [[self.encode(k, where), self.encode(v, where)] for k, v in value.items()]
             return {"dict": pairs}
         if isinstance(value, np.random.RandomState):
@@ -180,7 +182,7 @@ class _Decoder:
             "tuple": self._tuple,
             "same": lambda v, _: self.tuples[_place(v, self.tuples)],
             "list": lambda v, _: [self.decode(item) for item in v],
-            "dict": lambda v, _: {self.decode(key): self.decode(item) for key, item in v},
+            "dict": lambda v, _: {self._key(key): self.decode(item) for key, item in v},
             "random_state": self._random_state,
             "record": self._record,
             "estimator": self._estimator,
@@ -195,6 +197,13 @@ class _Decoder:
         if kind not in self.readers:
             raise ValueError(f"a value of the unknown kind {kind!r}")
         return self.readers[kind](tree[kind], tree)
+
+    def _key(self, tree: Any) -> Any:
+        key = self.decode(tree)
+        # A tuple of shared tuples of shared tuples is small to write and takes ages to hash.
+        if isinstance(key, tuple):
+            raise ValueError("a tuple as the key of a dict")
+        return key
 
     def _objects(self, items: Any, tree: Mapping[str, Any]) -> np.ndarray:
         values = np.empty(len(items), dtype=object)

@@ -20,6 +20,10 @@ from corrtensor.inputs.stack import InputError, Spool, Turned, need
 __all__ = ["choose", "open_hdf5", "open_mat", "open_npy", "open_npz", "open_zarr"]
 
 NUMBERS = "fiub"
+# So many chunks may be missing from any store, and so many for each file from a larger one.
+FEW_CHUNKS, MOST_MISSING = 4096, 1000
+# These are about the machine; anything else that reading raises is about the file.
+NOT_THE_FILE = (OSError, MemoryError)
 
 
 def choose(path: Path, shapes: Mapping[str, tuple[int, ...]], name: str | None, least: int) -> str:
@@ -43,7 +47,9 @@ def open_npy(path: Path) -> Any:
     """Map a ``.npy`` file."""
     try:
         return np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError, OverflowError) as error:
+    except NOT_THE_FILE:
+        raise
+    except Exception as error:
         raise InputError(f"{path} is no .npy file that can be used: {error}") from error
 
 
@@ -76,9 +82,9 @@ def open_npz(path: Path, name: str | None, least: int) -> Any:
         order: Any = "F" if fortran else "C"
         offset = start_of(path, info) + start
         return np.memmap(path, dtype, "r", offset, shape, order)
-    except InputError:
+    except (InputError, *NOT_THE_FILE):
         raise
-    except (zipfile.BadZipFile, ValueError, EOFError, KeyError, NotImplementedError) as error:
+    except Exception as error:
         raise InputError(f"{path} is no .npz file that can be used: {error}") from error
 
 
@@ -109,18 +115,23 @@ def unpack(path: Path, member: Any, shape: tuple[int, ...], fortran: bool, dtype
 def open_hdf5(path: Path, name: str | None, least: int) -> Any:
     """Open a dataset of an HDF5 file."""
     h5py = need("h5py", "io", "an HDF5 file")
-    try:
-        file = h5py.File(path, "r")
-    except OSError as error:
-        raise InputError(f"{path} is no HDF5 file that can be read: {error}") from error
     shapes: dict[str, tuple[int, ...]] = {}
 
     def note(key: str, item: Any) -> None:
         if isinstance(item, h5py.Dataset) and item.shape is not None:
             shapes[key] = item.shape
 
-    file.visititems(note)
-    return file[choose(path, shapes, name.strip("/") if name else None, least)]
+    try:
+        file = h5py.File(path, "r")
+        file.visititems(note)
+        dataset = file[choose(path, shapes, name.strip("/") if name else None, least)]
+        # Of a type that NumPy lacks, this raises.
+        np.dtype(dataset.dtype)
+        return dataset
+    except (InputError, MemoryError):
+        raise
+    except Exception as error:
+        raise InputError(f"{path} is no HDF5 file that can be read: {error}") from error
 
 
 def open_mat(path: Path, name: str | None, least: int, axis: int) -> Any:
@@ -131,19 +142,36 @@ def open_mat(path: Path, name: str | None, least: int, axis: int) -> Any:
     if os.path.getsize(path) > 512 and need("h5py", "io", "a MATLAB file").is_hdf5(path):
         # MATLAB stores axes in the reverse order.
         return Turned(open_hdf5(path, name, least), axis, reverse=True)
-    from scipy.io import loadmat, matlab, whosmat
-
     try:
-        shapes = {key: shape for key, shape, kind in whosmat(path) if kind not in ("cell", "char")}
-        chosen = choose(path, shapes, name, least)
-        array = loadmat(path, variable_names=[chosen])[chosen]
-    except (ValueError, TypeError, OSError, NotImplementedError, matlab.MatReadError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"{path} is no MATLAB file that can be read: {error}") from error
+        array = read_mat(path, name, least)
+    except (InputError, OSError):
+        raise
+    except Exception as error:
+        # Not enough memory as well: such a file is read at once, and may claim any size.
+        raise InputError(f"{path} is no MATLAB file that can be read: {error!r}") from error
+    if not -array.ndim <= axis < array.ndim:
+        raise InputError(f"{path} of shape {array.shape} has no axis {axis}")
+    return np.moveaxis(array, axis, 0)
+
+
+def read_mat(path: Path, name: str | None, least: int) -> np.ndarray:
+    """Return a variable of a MATLAB file of version 5 or 4."""
+    from corrtensor.inputs.matlab import is_version_5, list_variables, read_variable
+
+    if is_version_5(path):
+        variables = {variable.name: variable for variable in list_variables(path)}
+        shapes = {key: variable.shape for key, variable in variables.items()}
+        return read_variable(path, variables[choose(path, shapes, name, least)])
+    from scipy.io import loadmat, whosmat
+
+    shapes = {key: shape for key, shape, kind in whosmat(path) if kind in ("double", "single")}
+    chosen = choose(path, shapes, name, least)
+    if math.prod(shapes[chosen]) > os.path.getsize(path):
+        raise InputError(f"{path}::{chosen} claims the shape {shapes[chosen]}: it is cut short")
+    array = loadmat(path, variable_names=[chosen])[chosen]
     if not isinstance(array, np.ndarray):
         raise InputError(f"{path}::{chosen} is no full array")
-    return np.moveaxis(array, axis, 0)
+    return array
 
 
 def open_zarr(path: Path, name: str | None, least: int) -> Any:
@@ -154,11 +182,27 @@ def open_zarr(path: Path, name: str | None, least: int) -> Any:
         if not isinstance(node, zarr.Group):
             if name is not None:
                 raise InputError(f"{path} is one array; it has none called {name}")
-            return node
+            return with_chunks(node, path)
         members = dict(node.members(max_depth=None))
         shapes = {key: m.shape for key, m in members.items() if isinstance(m, zarr.Array)}
-        return members[choose(path, shapes, name, least)]
+        return with_chunks(members[choose(path, shapes, name, least)], path)
     except InputError:
         raise
     except Exception as error:
         raise InputError(f"{path} is no zarr store that can be read: {error}") from error
+
+
+def with_chunks(array: Any, path: Path) -> Any:
+    """Return a zarr array; raise an :class:`InputError` if nearly all of its chunks are missing.
+
+    Each costs time even so, and a store of a few bytes can claim any number of them.
+    """
+    stored = getattr(array, "shards", None) or array.chunks
+    claimed = math.prod(-(-a // max(1, c)) for a, c in zip(array.shape, stored, strict=True))
+    if claimed > FEW_CHUNKS:
+        files = sum(len(names) for _, _, names in os.walk(path))
+        if claimed > MOST_MISSING * files:
+            raise InputError(
+                f"{path} claims the shape {array.shape} in {claimed} chunks; it has {files} files"
+            )
+    return array

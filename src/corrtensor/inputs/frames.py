@@ -29,6 +29,10 @@ class Pages:
     def __getitem__(self, rows: slice) -> np.ndarray:
         lo, hi, _ = rows.indices(len(self.pages))
         with self.lock:
+            for k in range(lo, hi):
+                # What a page says of its length is asked for at once.
+                if sum(self.pages[k].databytecounts) > self.file.filehandle.size:
+                    raise InputError(f"page {k} claims more bytes than its file has")
             return np.stack([self.pages[k].asarray() for k in range(lo, hi)])
 
 
@@ -41,9 +45,13 @@ def open_tiff(path: Path) -> Any:
         raise InputError(f"{path} is no TIFF file that can be read: {error}") from error
     pages = None
     try:
+        # Pages that follow each other in a circle are noticed when they are counted.
+        len(file.pages)
         pages = pages_of(file, path)
         return pages
-    except (TypeError, IndexError, KeyError, tifffile.TiffFileError) as error:
+    except (InputError, MemoryError):
+        raise
+    except Exception as error:
         raise InputError(f"{path} is no TIFF file that can be read: {error}") from error
     finally:
         if not isinstance(pages, Pages):

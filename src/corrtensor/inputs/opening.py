@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import math
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,8 @@ __all__ = ["SUFFIXES", "open_labels", "open_samples"]
 
 HDF5_SUFFIXES = (".h5", ".hdf5", ".hdf", ".he5")
 TIFF_SUFFIXES = (".tif", ".tiff")
+# Bytes that any file may claim, and how often its own size a larger one may.
+BELIEVED, MOST_COMPRESSED = 1 << 28, 10_000
 SUFFIXES = (".npy", ".npz", ".mat", *HDF5_SUFFIXES, ".zarr", *TIFF_SUFFIXES, *VIDEO_SUFFIXES)
 
 
@@ -79,10 +83,10 @@ def open_samples(
             raise InputError(f"{path} is a folder of images; it has no array {name}")
         return open_folder(path, size=size, colour=colour, progress=progress)
     if suffix in VIDEO_SUFFIXES:
-        return Stack(open_video(path, size, colour))
+        return Stack(checked(open_video(path, size, colour), where, path))
     if size is not None or colour is not None:
         raise InputError(f"{path}: only a folder of images or a video can be resized or recoloured")
-    return Stack(checked(open_array(path, name, axis), where))
+    return Stack(checked(open_array(path, name, axis), where, path))
 
 
 def open_array(path: Path, name: str | None, axis: int, least: int = 2) -> Any:
@@ -120,7 +124,7 @@ def is_zarr(path: Path) -> bool:
     return inside or path.suffix.lower() == ".zarr"
 
 
-def checked(array: Any, where: Any) -> Any:
+def checked(array: Any, where: Any, path: Path) -> Any:
     """Return an array of samples; raise an :class:`InputError` if it is none."""
     if np.dtype(array.dtype).kind not in NUMBERS:
         raise InputError(f"{where} holds {array.dtype}; samples are made of real numbers")
@@ -129,7 +133,38 @@ def checked(array: Any, where: Any) -> Any:
             f"{where} has the shape {tuple(array.shape)}; samples are along axis 0, and each has "
             "at least one axis of its own"
         )
+    refuse_hollow(array, where, path)
     return array
+
+
+def refuse_hollow(array: Any, where: Any, path: Path) -> None:
+    """Raise an :class:`InputError` if an array claims far more than its file can hold.
+
+    What a small file says of its size is believed up to a bound: reading would ask for as much
+    memory.
+    """
+    chunk = math.prod(int(a) for a in getattr(array, "chunks", None) or (1,))
+    claimed = max(math.prod(int(a) for a in array.shape), chunk) * np.dtype(array.dtype).itemsize
+    if claimed <= BELIEVED:
+        return
+    stored = 0
+    for size in sizes_of(path):
+        stored += size
+        if claimed <= MOST_COMPRESSED * stored:
+            return
+    raise InputError(
+        f"{where} claims the shape {tuple(array.shape)}, {claimed:.1e} bytes, in {stored} bytes"
+    )
+
+
+def sizes_of(path: Path) -> Iterator[int]:
+    """Yield the sizes of a file, or of all files in a folder."""
+    if path.is_file():
+        yield path.stat().st_size
+        return
+    for folder, _, names in os.walk(path):
+        for name in names:
+            yield os.path.getsize(os.path.join(folder, name))
 
 
 def open_labels(where: str | os.PathLike[str], count: int) -> np.ndarray:
@@ -158,7 +193,9 @@ def open_labels(where: str | os.PathLike[str], count: int) -> np.ndarray:
             raise InputError(f"{path} is no text file: {error}") from error
         labels = np.array([line.strip() for line in lines])
     else:
-        labels = np.ravel(np.asarray(open_array(path, name, 0, least=1)[:]))
+        array = open_array(path, name, 0, least=1)
+        refuse_hollow(array, where, path)
+        labels = np.ravel(np.asarray(array[:]))
     if labels.dtype.kind == "S":
         labels = labels.astype(str)
     if labels.shape != (count,) or labels.dtype.kind not in "iubU":
