@@ -38,7 +38,9 @@ QUICK = {"zarr": 15, "checkpoint": 40, "folder of images": 60}
 @pytest.mark.parametrize("reader", READERS)
 def test_what_the_mutations_begin_with_can_be_read(reader, tmp_path):
     """Else every file would be refused, and nothing tested."""
-    for files in make_seeds(reader):
+    seeds = list(make_seeds(reader))
+    assert seeds
+    for files in seeds:
         READERS[reader](lay_out(tmp_path, files))
 
 

@@ -100,6 +100,12 @@ class Loss(Protocol):
         ...
 
 
+def weights_of(loss: Loss, s: np.ndarray) -> np.ndarray:
+    """Return the weights that a loss gives to squared residuals, the largest 1."""
+    log_w = loss.log_weight(s)
+    return np.asarray(np.exp(log_w - log_w.max()))
+
+
 def lower_quantile(s: np.ndarray, share: float = 0.5) -> float:
     """Return a quantile that is always one of the residuals, by default the median."""
     place = int((len(s) - 1) * share)

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.linalg import eigh
 
 from corrtensor.kernels import Part, ResidualPass, SweepPass, recenter
-from corrtensor.losses import Loss, lower_quantile
+from corrtensor.losses import Loss, lower_quantile, weights_of
 from corrtensor.sketch import basis, nystrom
 from corrtensor.sources import Source, single_blas
 
@@ -281,15 +281,13 @@ def solve(
         with single_blas():
             new = next_state(source, state, part, options.center)
         moved, state = turned(state.factors, new.factors), new
-    log_w = loss.log_weight(s * unit**2)
-    weights = np.exp(log_w - log_w.max())
     factors = tuple(
         V if U is None else U for U, V in zip(state.factors, start.factors, strict=True)
     )
     return Solution(
         mean=source.origin + unit * state.mean,
         factors=factors,
-        weights=weights,
+        weights=weights_of(loss, s * unit**2),
         residuals=s * unit**2,
         objective=np.array(objective[1:] or objective),
         n_iter=max(1, len(objective) - 1),

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.linalg import eigh
 
 from corrtensor.kernels import RawPass, ResidualPass, recenter
-from corrtensor.losses import Correntropy, Loss, lower_quantile
+from corrtensor.losses import Correntropy, Loss, lower_quantile, weights_of
 from corrtensor.sketch import first_basis, leading_of_large
 from corrtensor.solver import (
     Options,
@@ -121,8 +121,7 @@ def transplant(solution: Solution, source: Source, sample_weight: np.ndarray | N
     mean = (solution.mean - source.origin) / source.unit
     part = source.reduce(ResidualPass(source.at(mean, solution.factors)))
     s = np.concatenate(part.squares)
-    log_w = solution.loss.log_weight(s * source.unit**2)
-    counted = times(np.exp(log_w - log_w.max()), sample_weight)
+    counted = times(weights_of(solution.loss, s * source.unit**2), sample_weight)
     return State(mean, solution.factors, np.concatenate(part.norms), s, counted)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from corrtensor.losses import Loss
+from corrtensor.losses import weights_of
 from corrtensor.solver import Snapshot
 
 try:
@@ -31,12 +31,6 @@ Observer = Callable[[Snapshot], object]
 def effective_samples(weights: np.ndarray) -> float:
     """Return the number of samples that weights amount to."""
     return float(weights.sum() ** 2 / np.square(weights).sum())
-
-
-def weights_of(loss: Loss, residuals: np.ndarray) -> np.ndarray:
-    """Return the weights of squared residuals, the largest 1."""
-    log_w = loss.log_weight(residuals)
-    return np.asarray(np.exp(log_w - log_w.max()))
 
 
 def observer(

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from corrtensor.losses import weights_of
 from corrtensor.tasks.features import squared_residuals
 from corrtensor.tasks.outliers import upper_cut
 
@@ -50,15 +51,6 @@ class Distances:
         return np.maximum(*parts)
 
 
-def weights_of(model: Any, s: np.ndarray) -> np.ndarray | None:
-    """Return the weights that a model's loss gives to squared residuals, the largest 1."""
-    loss = getattr(model, "loss_", None)
-    if loss is None:
-        return None
-    log_w = loss.log_weight(s)
-    return np.exp(log_w - log_w.max())
-
-
 def score_distances(model: Any, X: Any) -> np.ndarray:
     """Return the distance of each sample inside the subspace from its middle."""
     if hasattr(model, "score_distances"):
@@ -88,7 +80,8 @@ def distances(model: Any, X: Any) -> Distances:
         One number of each kind for every sample.
     """
     s = squared_residuals(model, X)
-    weights, score = weights_of(model, s), score_distances(model, X)
+    loss, score = getattr(model, "loss_", None), score_distances(model, X)
+    weights = None if loss is None else weights_of(loss, s)
     return Distances(
         residual=np.sqrt(s),
         score=score,

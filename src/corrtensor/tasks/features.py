@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from corrtensor.chunked import is_dask, unwrapped
 from corrtensor.corr_tensor import CorrTensor
-from corrtensor.losses import lower_quantile
+from corrtensor.losses import lower_quantile, weights_of
 from corrtensor.samples import as_float, check_finite, check_in_memory, forget_names
 from corrtensor.solver import weighted_quantiles
 
@@ -101,8 +101,7 @@ def sample_weights(subspace: Any, X: Any) -> np.ndarray | None:
         return None
     if not isinstance(subspace, FrozenEstimator):
         return np.asarray(subspace.weights_)
-    log_w = loss.log_weight(squared_residuals(subspace, X))
-    return np.exp(log_w - log_w.max())
+    return weights_of(loss, squared_residuals(subspace, X))
 
 
 def weighted_median(values: np.ndarray, weights: np.ndarray | None) -> float:
