@@ -7,7 +7,7 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "src" / "corrtensor"
 
-CORE = ["checks", "chunked", "samples", "losses", "kernels", "sources", "holdings"]
+CORE = ["checks", "threads", "chunked", "samples", "losses", "kernels", "sources", "holdings"]
 CORE += ["dask_source", "scores", "sketch", "solver", "starts", "subsample", "minority"]
 CORE += ["leverage", "questions", "stream", "watching", "checkpoint", "subspace"]
 CORE += ["corr_tensor", "clusters"]

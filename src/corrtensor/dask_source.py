@@ -21,7 +21,8 @@ from corrtensor.chunked import is_dask, merged
 from corrtensor.holdings import Chunk, client_of, compute, hold, read
 from corrtensor.kernels import Part, Sums
 from corrtensor.samples import check_finite
-from corrtensor.sources import Source, progress, single_blas
+from corrtensor.sources import Source, progress
+from corrtensor.threads import single_blas
 
 __all__ = ["DaskSource", "source_of"]
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from corrtensor.kernels import Blocks, Factors, Part, expand, project
 from corrtensor.samples import check_finite
-from corrtensor.sources import Source, single_blas
+from corrtensor.sources import Source, middle
 
 # Samples, and bytes of their cores, from which location and scale are learned; and the fewest.
 DRAWN, DRAWN_BYTES, FEWEST_DRAWN = 500, 1 << 24, 20
@@ -80,7 +80,7 @@ def systematic(s: np.ndarray, weights: np.ndarray, size: int) -> np.ndarray:
 def weighted_median(T: np.ndarray, w: np.ndarray) -> np.ndarray:
     """Return the median of every column, rows counting by their weights."""
     if np.ptp(w) == 0:
-        return np.asarray(np.median(T, axis=0))
+        return middle(T)
     order = np.argsort(T, axis=0)
     shares = np.cumsum(w[order], axis=0) / w.sum()
     # The middle of the two middle values where one ends at half of the weight, as for a median.
@@ -112,13 +112,10 @@ def learn(
     if len(drawn) < 2:
         # One sample has all the weight, and no spread.
         drawn, counts = np.unique(systematic(s, np.ones(len(s)), size), return_counts=True)
+    m = ((mean - source.origin) / source.unit).astype(source.dtype)
+    U = [None if V is None else V.astype(source.dtype) for V in factors]
     cores = np.empty((len(drawn), math.prod(shape)))
-    U = [None if V is None else V.astype(np.float64) for V in factors]
-    with single_blas():
-        for lo in range(0, len(drawn), source.block_size):
-            rows = source.take(drawn[lo : lo + source.block_size])
-            rows = (rows - mean) / source.unit
-            cores[lo : lo + len(rows)] = project(rows, U).reshape(len(rows), -1)
+    source.chosen(drawn).fill(cores, lambda x: project(x - m, U))
     cores = np.repeat(cores, counts, axis=0) * source.unit
     return summarise(cores, np.ones(len(cores))).shaped(shape)
 

@@ -16,7 +16,8 @@ from scipy.linalg import eigh
 from corrtensor.kernels import Part, ResidualPass, SweepPass, recenter
 from corrtensor.losses import Loss, lower_quantile, weights_of
 from corrtensor.sketch import basis, nystrom
-from corrtensor.sources import Source, single_blas
+from corrtensor.sources import Source
+from corrtensor.threads import single_blas
 
 # A rise of the objective by more than this share is taken back; by more than the root of it,
 # it is no rounding.

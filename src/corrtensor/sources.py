@@ -14,16 +14,16 @@ import os
 import threading
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager, nullcontext, suppress
+from contextlib import closing, nullcontext, suppress
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from joblib import effective_n_jobs
-from threadpoolctl import ThreadpoolController
 
 from corrtensor.kernels import Factors, Part, Projection
 from corrtensor.samples import Sliceable, as_float, check_finite
+from corrtensor.threads import count_threads, single_blas, threads
 
 # A block of samples and its projections should stay in the cache of one core.
 BLOCK_BYTES = 1 << 22
@@ -35,6 +35,8 @@ MAX_CHUNKS = 64
 PILOTS, PILOT_BYTES = 64, 1 << 25
 # A stored chunk (zarr, HDF5) up to this size is read once, however many blocks it holds.
 SPAN_BYTES = 1 << 25
+# Chosen samples on disk are read once if they take no more memory than this.
+WORTH_HOLDING = 1 << 26
 # Samples of this size, or the inverse of it, can be squared, summed and squared again.
 SAFE_SIZE = {np.dtype(np.float64): 1e60, np.dtype(np.float32): 1e9}
 # Without a shift of origin, this much of the mean's energy beside the variation's is safe.
@@ -42,70 +44,6 @@ SAFE_MEAN = {np.dtype(np.float64): 1e3, np.dtype(np.float32): 30.0}
 
 
 progress = logging.getLogger("corrtensor.progress")
-
-
-class _SingleBlas:
-    """One BLAS thread while any fit is running; nested and parallel fits share the limit."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._users = 0
-        self._limit: Any = None
-        self._controller: ThreadpoolController | None = None
-
-    def threads(self) -> int:
-        """Return how many threads BLAS may use now, or the cores where that is unknown."""
-        with self._lock:
-            if self._controller is None:
-                self._controller = ThreadpoolController()
-            if self._limit is not None:
-                return self._outside
-            counts = [
-                lib["num_threads"] for lib in self._controller.info() if lib["user_api"] == "blas"
-            ]
-        return min(counts, default=os.cpu_count() or 1)
-
-    @contextmanager
-    def __call__(self) -> Iterator[None]:
-        outside, entered = self.threads(), False
-        # An interrupt can come between any two lines: what was begun is ended all the same.
-        try:
-            with self._lock:
-                if self._users == 0:
-                    self._outside = outside
-                    self._limit = self._set_threads(1)
-                self._users += 1
-                entered = True
-            yield
-        except BaseException:
-            with self._lock:
-                if not entered and self._users == 0:
-                    self._limit = None
-                    self._set_threads(outside)
-            raise
-        finally:
-            if entered:
-                with self._lock:
-                    self._users -= 1
-                    if self._users == 0:
-                        self._limit.restore_original_limits()
-                        self._limit = None
-
-    def _set_threads(self, count: int) -> Any:
-        assert self._controller is not None  # noqa: S101
-        return self._controller.limit(limits=count, user_api="blas")
-
-
-single_blas = _SingleBlas()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=lambda: single_blas.__init__())  # type: ignore[misc]
-
-
-def count_threads(n_jobs: int | None) -> int:
-    """Return the number of threads: those BLAS may use, unless ``n_jobs`` says otherwise."""
-    if n_jobs is None:
-        return single_blas.threads()
-    return int(effective_n_jobs(n_jobs))
 
 
 class MappedFile:
@@ -149,6 +87,12 @@ def unmapped(X: Any) -> Any:
     return MappedFile(X, base) if X.flags.c_contiguous and X.size else X
 
 
+def middle(rows: np.ndarray) -> np.ndarray:
+    """Return the median of every column: as ``np.median``, faster for few long rows."""
+    rows = np.sort(rows, axis=0)
+    return np.asarray((rows[(len(rows) - 1) // 2] + rows[len(rows) // 2]) / 2)
+
+
 def name_of(X: Any) -> str:
     """Return the name of the file that an array lives in, as far as it tells."""
     where = getattr(X, "store", None) or getattr(getattr(X, "file", None), "filename", None)
@@ -190,21 +134,11 @@ class Source:
         self.n_threads = count_threads(n_jobs)
         self.block_size = block_size or self._choose_block_size()
         self.span = self._choose_span()
-        self.unit = unit or 1.0
-        pilots = self.take(self._choose_pilots())
-        with np.errstate(over="ignore"):
-            largest = float(np.median(np.abs(pilots).reshape(len(pilots), -1).max(axis=1)))
-        if (
-            unit is None
-            and largest
-            and not 1 / SAFE_SIZE[self.dtype] < largest < SAFE_SIZE[self.dtype]
-        ):
-            if not 1e-152 < largest < 1e152:
-                raise ValueError(
-                    f"samples are about {largest:.0e} in size: their squares cannot be represented"
-                )
-            self.unit = 2.0 ** math.floor(math.log2(largest))
-        self.origin = self._choose_origin(pilots) if origin is None else origin
+        if origin is None or unit is None:
+            pilots = self.take(self._choose_pilots())
+            unit = self._choose_unit(pilots) if unit is None else unit
+            origin = self._choose_origin(pilots, unit) if origin is None else origin
+        self.origin, self.unit = origin, unit
         self._shifted = bool(self.origin.any())
 
     def _choose_block_size(self) -> int:
@@ -227,15 +161,26 @@ class Source:
         count = min(self.n_samples, PILOTS, max(4, affordable))
         return np.unique(np.linspace(0, max(0, self.n_samples - 1), count).astype(int))
 
-    def _choose_origin(self, pilots: np.ndarray) -> np.ndarray:
+    def _choose_unit(self, pilots: np.ndarray) -> float:
+        with np.errstate(over="ignore"):
+            largest = float(np.median(np.abs(pilots).reshape(len(pilots), -1).max(axis=1)))
+        if not largest or 1 / SAFE_SIZE[self.dtype] < largest < SAFE_SIZE[self.dtype]:
+            return 1.0
+        if not 1e-152 < largest < 1e152:
+            raise ValueError(
+                f"samples are about {largest:.0e} in size: their squares cannot be represented"
+            )
+        return 2.0 ** math.floor(math.log2(largest))
+
+    def _choose_origin(self, pilots: np.ndarray, unit: float) -> np.ndarray:
         with np.errstate(over="ignore", invalid="ignore"):
-            pilots = pilots / self.unit
+            pilots = pilots / unit
             # The median: one gross sample must not move the origin away from all the others.
-            mean = np.median(pilots, axis=0)
+            mean = middle(pilots)
             spread = np.median(np.square(pilots - mean).sum(axis=tuple(range(1, pilots.ndim))))
             if not np.square(mean).sum() > SAFE_MEAN[self.dtype] * spread:
                 return np.zeros_like(mean)
-        return mean * self.unit
+        return mean * unit
 
     def at(self, mean: np.ndarray, factors: Factors) -> Projection:
         """Return a mean and factors made ready for these blocks."""
@@ -255,6 +200,14 @@ class Source:
                 rows[here] = read[indices[here] - first]
         check_finite(rows, at=indices)
         return rows
+
+    def chosen(self, drawn: np.ndarray) -> Source:
+        """Return a source of some of the samples, counted from the same origin."""
+        rows: Any = Chosen(self, drawn)
+        each = math.prod(self.sample_shape) * self.dtype.itemsize
+        if not isinstance(self.X, np.ndarray) and len(drawn) * each <= WORTH_HOLDING:
+            rows = self.take(drawn).astype(self.dtype)
+        return Source(rows, origin=self.origin, unit=self.unit, n_jobs=self.n_threads)
 
     def _read(self, lo: int, hi: int) -> np.ndarray:
         try:
@@ -333,7 +286,7 @@ class Source:
             if self.n_threads == 1 or len(chunks) == 1:
                 yield from map(run, chunks)
                 return
-            with ThreadPoolExecutor(min(self.n_threads, len(chunks))) as pool:
+            with threads(self.n_threads) as pool:
                 yield from pool.map(run, chunks)
 
     def reduce(self, task: Callable[..., Part], **per_sample: np.ndarray | None) -> Part:
@@ -379,6 +332,28 @@ class Source:
                     out[lo : lo + self.span] = np.nan
             error.add_note("The output is not complete; it has been filled with NaN.")
             raise
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Some samples of a source, copied block by block when they are asked for."""
+
+    source: Source
+    drawn: np.ndarray
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """As of an array."""
+        return (len(self.drawn), *self.source.sample_shape)
+
+    @property
+    def dtype(self) -> np.dtype:
+        """As of an array."""
+        return np.dtype(self.source.X.dtype)
+
+    def __getitem__(self, rows: slice) -> np.ndarray:
+        X, drawn = self.source.X, self.drawn[rows]
+        return X[drawn] if isinstance(X, np.ndarray) else self.source.take(drawn)
 
 
 def check_output(out: Any, shape: tuple[int, ...], dtype: np.dtype) -> Any:

@@ -23,7 +23,8 @@ from corrtensor.solver import (
     solve,
     weighted_quantiles,
 )
-from corrtensor.sources import LARGE, Source, single_blas
+from corrtensor.sources import LARGE, Source
+from corrtensor.threads import single_blas
 
 Rank = int | float | str | None
 

@@ -17,7 +17,8 @@ from corrtensor.kernels import RawPass, ResidualPass, SweepPass, fibres, recente
 from corrtensor.losses import Loss, lower_quantile
 from corrtensor.sketch import nystrom
 from corrtensor.solver import State, fix_signs, leading
-from corrtensor.sources import Source, single_blas
+from corrtensor.sources import Source
+from corrtensor.threads import single_blas
 
 # Residuals remembered for the scale. A new kind of sample is let in when it makes up most of them.
 RECENT = 1000

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -26,30 +25,6 @@ SUBSAMPLE = 500
 WIDER, MORE = 1.5, 8
 # ... and used if no more than this share of the entries is left.
 WORTHWHILE = 0.6
-# Chosen samples on disk are read once if they take no more memory than this.
-WORTH_HOLDING = 1 << 26
-
-
-@dataclass(frozen=True)
-class Chosen:
-    """Some samples of a source, copied block by block when they are asked for."""
-
-    source: Source
-    drawn: np.ndarray
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """As of an array."""
-        return (len(self.drawn), *self.source.sample_shape)
-
-    @property
-    def dtype(self) -> np.dtype:
-        """As of an array."""
-        return np.dtype(self.source.X.dtype)
-
-    def __getitem__(self, rows: slice) -> np.ndarray:
-        X, drawn = self.source.X, self.drawn[rows]
-        return X[drawn] if isinstance(X, np.ndarray) else self.source.take(drawn)
 
 
 @dataclass(frozen=True)
@@ -93,13 +68,7 @@ def draw(source: Source, norms: np.ndarray, sample_weight: np.ndarray | None, si
     if len(drawn) > size:
         places = np.linspace(0, len(drawn) - 1, size).astype(int)
         drawn = np.sort(drawn[np.argsort(norms[drawn], kind="stable")[places]])
-    in_memory = isinstance(source.X, np.ndarray)
-    each = math.prod(source.sample_shape) * source.dtype.itemsize
-    rows: Any = Chosen(source, drawn)
-    if not in_memory and len(drawn) * each <= WORTH_HOLDING:
-        rows = source.take(drawn).astype(source.dtype)
-    part = Source(rows, origin=source.origin, unit=source.unit, n_jobs=source.n_threads)
-    return Reduced(part, drawn, norms[drawn], source.origin)
+    return Reduced(source.chosen(drawn), drawn, norms[drawn], source.origin)
 
 
 def compress(

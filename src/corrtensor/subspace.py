@@ -27,6 +27,7 @@ from corrtensor.solver import STATUS, Options, Solution, State, solve
 from corrtensor.sources import Source, check_output
 from corrtensor.starts import Rank, spectral, times
 from corrtensor.stream import Stream, absorb, begin
+from corrtensor.threads import team
 from corrtensor.watching import CallbackSupportMixin, observer, with_callbacks
 
 __all__ = ["MultilinearSubspace"]
@@ -263,9 +264,10 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
                 raise ValueError(f"n_samples={X.shape[0]}: at least two samples are needed")
             weight = self._check_weight(sample_weight, X)
             source = self._first_source(X)
-            solution = self._solve(source, weight, options)
-            self._keep(solution, as_float(np.dtype(X.dtype)))
-            self._learn_cores(source, times(solution.weights, weight))
+            with team(source.n_threads):
+                solution = self._solve(source, weight, options)
+                self._keep(solution, as_float(np.dtype(X.dtype)))
+                self._learn_cores(source, times(solution.weights, weight))
         if self.checkpoint is not None:
             Checkpoint(self.checkpoint, {}).remove()
         if context is not None:

@@ -22,8 +22,8 @@ from corrtensor import checkpoint
 from corrtensor.corr_tensor import CorrTensor
 from corrtensor.experiments.torture.reading import where_from
 from corrtensor.experiments.torture.seeds import samples
-from corrtensor.sources import single_blas
 from corrtensor.storage import load, save
+from corrtensor.threads import single_blas
 
 __all__ = ["FAULTS", "Broken", "inject", "left_as_it_was"]
 
