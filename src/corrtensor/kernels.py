@@ -188,9 +188,11 @@ def working_copy(factors: Factors, dtype: np.dtype) -> list[np.ndarray | None]:
     padded = []
     for U in factors:
         if U is not None:
-            more = -U.shape[1] % 8
-            U = np.pad(U, ((0, 0), (0, more if 10 * more <= U.shape[1] else 0)))
-            U = np.ascontiguousarray(U, dtype=dtype)
+            a, k = U.shape
+            more = -k % 8
+            wide = np.zeros((a, k + more if 10 * more <= k else k), dtype)
+            wide[:, :k] = U
+            U = wide
         padded.append(U)
     return padded
 

@@ -71,9 +71,10 @@ def ask(
     leverage: bool = False,
 ) -> Answer:
     """Seek a start by its name and carry it over to all samples."""
-    assert start.norms is not None  # noqa: S101
+    norms = start.norms
+    assert norms is not None  # noqa: S101
     seek: Start = STARTS.get(name, plain)
-    part = draw(source, start.norms, sample_weight, FOR_LEVERAGE if leverage else SUBSAMPLE)
+    part = draw(source, norms, sample_weight, FOR_LEVERAGE if leverage else SUBSAMPLE)
     weight = None if sample_weight is None else sample_weight[part.drawn]
     if name in COMPRESSED and not leverage:
         part = compress(part, start.ranks, weight)
@@ -92,6 +93,6 @@ def ask(
     if part.source is source:
         state = replace(solution.state, counted=times(solution.weights, sample_weight))
     else:
-        state = transplant(part.lift(solution), source, sample_weight)
+        state = transplant(part.lift(solution), source, norms, sample_weight)
     doubted = (doubted | copied(part.source)) & (solution.weights > 0.5)
     return Answer(state, Contested(part.drawn[doubted], float(doubted.mean())), inside)

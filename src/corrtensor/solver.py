@@ -165,6 +165,8 @@ def next_state(source: Source, state: State, part: Part, center: str | None) -> 
     """Finish a sweep whose first pass is done: the mean, then every mode in turn."""
     modes = [n for n, U in enumerate(state.factors) if U is not None]
     factors, spares = list(state.factors), {}
+    if part.sums.shift == -math.inf:
+        raise ValueError("the loss leaves no sample any weight: its log_weight is -inf for all")
     weights = np.exp(np.concatenate(part.log_weights) - part.sums.shift)
     total, first = part.sums.weight, np.asarray(part.sums.first)
     mean = first / total if center == "weighted" else state.mean

@@ -20,6 +20,7 @@ from corrtensor.solver import (
     State,
     fix_signs,
     leading,
+    measured,
     solve,
     weighted_quantiles,
 )
@@ -34,6 +35,8 @@ MEDIAN_STEPS = 20
 # Outliers masked one another if the majority's residuals fall below this share, or if more
 # samples than this are dropped, once they are shaken off.
 MASKED_MEDIAN, MASKED_SHARE = 0.8, 0.2
+# If the tight rounds drop no more than this and explain the majority hardly better, they agree.
+AGREED_SHARE = 0.1
 # A fit that leaves the majority this share of its residuals is worth growing again, less far.
 PROMISING, STRICT = 0.9, 2.5
 # A weight below this in the tight rounds is a doubt.
@@ -117,13 +120,15 @@ def distances(source: Source, state: State) -> np.ndarray:
     return np.concatenate(source.reduce(ResidualPass(at), norms=state.norms).squares)
 
 
-def transplant(solution: Solution, source: Source, sample_weight: np.ndarray | None) -> State:
-    """Return a solution found on other samples as a start on these."""
+def transplant(
+    solution: Solution, source: Source, norms: np.ndarray, sample_weight: np.ndarray | None
+) -> State:
+    """Return a solution found on other samples as a start on these, whose norms are known."""
     mean = (solution.mean - source.origin) / source.unit
-    part = source.reduce(ResidualPass(source.at(mean, solution.factors)))
-    s = np.concatenate(part.squares)
-    counted = times(weights_of(solution.loss, s * source.unit**2), sample_weight)
-    return State(mean, solution.factors, np.concatenate(part.norms), s, counted)
+    state = measured(source, State(mean, solution.factors, norms))
+    assert state.squares is not None  # noqa: S101
+    counted = times(weights_of(solution.loss, state.squares * source.unit**2), sample_weight)
+    return replace(state, counted=counted)
 
 
 def grow(
@@ -159,7 +164,8 @@ def unexplained(
     One fit grows from the start itself: it keeps good samples of a rarer kind, but many
     outliers can hold it where it is. Another first passes through tight rounds, a Gaussian
     kernel of twice the median residual, which shake off outliers even when they are almost half
-    of the samples, and may lose the rarer kind. The second is right when it explains the
+    of the samples, and may lose the rarer kind. Where even these rounds agree with the first
+    fit, nothing was masked. Otherwise what grows from them is right when it explains the
     majority much better, or no worse without many samples; when they differ on a few, these
     are explained, and the first is right. Where the tight rounds explained the majority better
     than what grew from them, a third fit grows less far, and is judged in the same way.
@@ -168,27 +174,33 @@ def unexplained(
     def majority(fit: Solution) -> float:
         return lower_quantile(weighted_quantiles(fit.residuals, sample_weight))
 
+    count = np.ones(source.n_samples) if sample_weight is None else sample_weight
+
+    def share_lost(fit: Solution, other: Solution) -> float:
+        return float(count @ ((fit.weights > 0.5) & (other.weights < 0.5)) / count.sum())
+
     def better(fit: Solution, than: Solution) -> float:
         return majority(fit) / majority(than) if majority(than) > 0 else 1.0
 
+    start = measured(source, start)
     wide = grow(source, start, loss, options, sample_weight)
     state, tight = start, options.brief(TIGHT_SWEEPS)
     for _ in range(TIGHT_ROUNDS):
         shaken = solve(source, state, Correntropy(2.0, 2.0, scale="median"), tight, sample_weight)
+        if share_lost(wide, shaken) <= AGREED_SHARE and better(shaken, wide) >= PROMISING:
+            return wide, shaken.weights < DOUBTED
         state = replace(shaken.state, counted=times(shaken.weights, sample_weight))
     narrow = grow(source, state, loss, options, sample_weight)
-    count = np.ones(source.n_samples) if sample_weight is None else sample_weight
-    dropped = count @ ((wide.weights > 0.5) & (narrow.weights < 0.5)) / count.sum()
-    gain = better(narrow, wide)
+    dropped, gain = share_lost(wide, narrow), better(narrow, wide)
     masked = gain < MASKED_MEDIAN or (dropped > MASKED_SHARE and gain < 1 + SETTLED)
     best = narrow if masked else wide
     if better(shaken, best) < promising:
         # What was shaken off came back: see whether it stays away when less is taken back.
         strict = grow(source, state, replace(loss, reach=STRICT), options, sample_weight)
-        lost = count @ ((best.weights > 0.5) & (strict.weights < 0.5)) / count.sum()
         kept = count @ (strict.weights > 0.5) / count.sum()
         # Of a few it is no wonder that the rest is explained better without them, and less than
         # half is no majority.
+        lost = share_lost(best, strict)
         if lost > MASKED_SHARE and kept > 0.5 and better(strict, best) < MASKED_MEDIAN:
             best = strict
     return best, shaken.weights < DOUBTED
