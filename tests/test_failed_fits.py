@@ -121,3 +121,13 @@ def test_what_succeeds_is_kept():
         model.new = 2
         del model.old
     assert vars(model) == {"new": 2}
+
+
+def test_a_loss_that_leaves_nobody_any_weight():
+    class Hopeless(Power):
+        def log_weight(self, s):
+            return np.full(len(s), -np.inf)
+
+    X = np.random.default_rng(0).normal(size=(20, 5, 4))
+    with pytest.raises(ValueError, match="no sample any weight"):
+        MultilinearSubspace((2, 2), loss=Hopeless(2.0)).fit(X)

@@ -182,6 +182,12 @@ class Source:
                 return np.zeros_like(mean)
         return mean * unit
 
+    @property
+    def in_memory(self) -> bool:
+        """Whether nothing is gained by reading ahead."""
+        X = self.X.source.X if isinstance(self.X, Chosen) else self.X
+        return isinstance(X, np.ndarray)
+
     def at(self, mean: np.ndarray, factors: Factors) -> Projection:
         """Return a mean and factors made ready for these blocks."""
         return Projection(mean, tuple(factors), self.dtype)
@@ -205,7 +211,7 @@ class Source:
         """Return a source of some of the samples, counted from the same origin."""
         rows: Any = Chosen(self, drawn)
         each = math.prod(self.sample_shape) * self.dtype.itemsize
-        if not isinstance(self.X, np.ndarray) and len(drawn) * each <= WORTH_HOLDING:
+        if not self.in_memory and len(drawn) * each <= WORTH_HOLDING:
             rows = self.take(drawn).astype(self.dtype)
         return Source(rows, origin=self.origin, unit=self.unit, n_jobs=self.n_threads)
 
@@ -236,7 +242,7 @@ class Source:
     def _reads(self, lo: int, hi: int) -> Iterator[tuple[int, np.ndarray]]:
         """Yield ``(start, rows)``; from disk, the next rows are read while these are used."""
         starts = range(lo, hi, self.span)
-        if isinstance(self.X, np.ndarray):
+        if self.in_memory:
             yield from ((start, self._read(start, min(start + self.span, hi))) for start in starts)
             return
         with ThreadPoolExecutor(1) as reader:

@@ -1,0 +1,89 @@
+"""Threads: started once for a fit, gone after it, never shared by accident."""
+
+import multiprocessing
+import threading
+
+import numpy as np
+import pytest
+
+from corrtensor import CorrTensor, make
+from corrtensor.threads import _team, team, threads
+
+
+@pytest.fixture
+def stack():
+    return np.random.default_rng(0).normal(size=(400, 9, 8))
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """The names of all threads started, in order."""
+    names, start = [], threading.Thread.start
+
+    def noting(self):
+        names.append(self.name)
+        start(self)
+
+    monkeypatch.setattr(threading.Thread, "start", noting)
+    return names
+
+
+@pytest.mark.parametrize("reject", ["unexplained", "minority"])
+def test_a_fit_starts_its_threads_once(stack, started, reject):
+    before = threading.active_count()
+    model = CorrTensor((3, 3), reject=reject, n_jobs=3, block_size=20, max_iter=4, tol=0.0)
+    with pytest.warns(UserWarning, match="did not converge"):
+        model.fit(stack)
+    assert 1 <= len(started) <= 3
+    assert threading.active_count() == before
+    assert _team.pool is None
+
+
+def test_passes_outside_a_fit_have_their_own(stack, started):
+    model = CorrTensor((3, 3), n_jobs=2, block_size=20).fit(stack)
+    del started[:]
+    model.transform(stack)
+    assert 1 <= len(started) <= 2
+
+
+def test_another_number_of_threads_is_another_pool():
+    with team(2), threads(2) as shared, threads(3) as other:
+        assert shared is _team.pool
+        assert other is not shared
+
+
+def test_a_fit_inside_a_fit(stack):
+    """A callback may fit another model; both come out as they do alone."""
+    alone = make("MPCA", (3, 3), n_jobs=2, block_size=20).fit(stack)
+    inner = []
+
+    def fit_another(*seen):
+        inner.append(make("MPCA", (3, 3), n_jobs=2, block_size=20).fit(stack))
+
+    outer = CorrTensor((3, 3), n_jobs=2, block_size=20, callback=fit_another).fit(stack)
+    assert len(inner) == outer.n_iter_
+    assert np.array_equal(inner[-1].weights_, alone.weights_)
+    assert np.array_equal(inner[-1].factors_[0], alone.factors_[0])
+
+
+def _fit_in_child(stack, queue):
+    queue.put(make("MPCA", (3, 3), n_jobs=2, block_size=20).fit(stack).objective_[-1])
+
+
+@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="no fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+def test_a_fork_in_the_middle_of_a_fit(stack):
+    """The child has none of the threads, and must not wait for them."""
+    context, ends = multiprocessing.get_context("fork"), []
+
+    def fork(*seen):
+        queue = context.Queue()
+        child = context.Process(target=_fit_in_child, args=(stack, queue))
+        child.start()
+        ends.append(queue.get(timeout=60))
+        child.join(60)
+        return True
+
+    CorrTensor((3, 3), n_jobs=2, block_size=20, callback=fork).fit(stack)
+    expected = make("MPCA", (3, 3), n_jobs=2, block_size=20).fit(stack).objective_[-1]
+    assert ends == [expected]
