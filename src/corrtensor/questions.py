@@ -84,7 +84,7 @@ def ask(
     if leverage:
         if seek is unexplained:
             # The half that a stricter fit keeps may be the one that bent the subspace.
-            seek = partial(unexplained, promising=0.0)
+            seek = partial(unexplained, strict=False)
         solution, doubted, regions = without_leverage(seek, *given)
         inside = np.all([region.holds(source) for region in regions], axis=0)
         sample_weight = times(inside.astype(float), sample_weight)

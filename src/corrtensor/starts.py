@@ -12,7 +12,7 @@ import numpy as np
 from scipy.linalg import eigh
 
 from corrtensor.kernels import RawPass, ResidualPass, recenter
-from corrtensor.losses import Correntropy, Loss, lower_quantile, weights_of
+from corrtensor.losses import Correntropy, Loss, Power, lower_quantile, weights_of
 from corrtensor.sketch import first_basis, leading_of_large
 from corrtensor.solver import (
     Options,
@@ -35,10 +35,12 @@ MEDIAN_STEPS = 20
 # Outliers masked one another if the majority's residuals fall below this share, or if more
 # samples than this are dropped, once they are shaken off.
 MASKED_MEDIAN, MASKED_SHARE = 0.8, 0.2
-# If the tight rounds drop no more than this and explain the majority hardly better, they agree.
-AGREED_SHARE = 0.1
+# A tight sweep that drops no more than this, and leaves the majority this much, agrees.
+AGREED_SHARE, AGREED_MEDIAN = 0.1, 0.95
 # A fit that leaves the majority this share of its residuals is worth growing again, less far.
 PROMISING, STRICT = 0.9, 2.5
+# Parts of the samples, each judged by a fit to the others.
+FOLDS = 5
 # A weight below this in the tight rounds is a doubt.
 DOUBTED = 0.05
 # Rounds end when no weight changes by more than this.
@@ -137,9 +139,9 @@ def grow(
     loss: Loss,
     options: Options,
     sample_weight: np.ndarray | None,
-    seen: np.ndarray | None = None,
 ) -> Solution:
     """Take back what the fit explains: rounds that set the scale anew from what counts."""
+    seen = None
     for _ in range(GROWING_ROUNDS):
         solution = solve(source, state, loss, options.brief(GROWING_SWEEPS), sample_weight)
         state = replace(solution.state, counted=times(solution.weights, sample_weight))
@@ -147,6 +149,42 @@ def grow(
             break
         seen = solution.weights
     return solution
+
+
+def distrusted(
+    source: Source,
+    fit: Solution,
+    loss: Correntropy,
+    options: Options,
+    sample_weight: np.ndarray | None,
+) -> Solution:
+    """Leave out samples that a fit without them does not explain; take back what is explained.
+
+    Where the ranks are large beside the samples, a few outliers that count are explained only
+    because they count.
+    """
+    centered, ranks = options.center is not None, fit.state.ranks
+    kept, s = fit.weights > 0.5, fit.residuals.copy()
+    # Each fold has small and large residuals.
+    fold = np.argsort(np.argsort(s, kind="stable")) % FOLDS
+
+    def least_squares(counted: np.ndarray, sweeps: int) -> tuple[Solution, np.ndarray]:
+        weight = times(counted.astype(float), sample_weight)
+        start = spectral(source, ranks, centered=centered, weights=weight)
+        start = replace(start, norms=fit.state.norms)
+        return solve(source, start, Power(2.0), options.brief(sweeps), weight), weight
+
+    for f in range(FOLDS):
+        if (kept & (fold != f)).sum() < 2:
+            return fit
+        s[fold == f] = least_squares(kept & (fold != f), 1)[0].residuals[fold == f]
+    trusted = replace(loss, reach=STRICT).calibrate(s[kept])
+    clean = kept & (weights_of(trusted, s) > 0.5)
+    if clean.sum() in (0, kept.sum()):
+        return fit
+    again, weight = least_squares(clean, GROWING_SWEEPS)
+    state = replace(again.state, counted=weight)
+    return grow(source, state, loss, options, sample_weight)
 
 
 def unexplained(
@@ -157,52 +195,65 @@ def unexplained(
     sample_weight: np.ndarray | None,
     rng: np.random.RandomState,
     *,
-    promising: float = PROMISING,
+    strict: bool = True,
 ) -> tuple[Solution, np.ndarray]:
     """Ask what the joint subspace cannot explain; also mark what a stricter question doubts.
 
     One fit grows from the start itself: it keeps good samples of a rarer kind, but many
     outliers can hold it where it is. Another first passes through tight rounds, a Gaussian
     kernel of twice the median residual, which shake off outliers even when they are almost half
-    of the samples, and may lose the rarer kind. Where even these rounds agree with the first
-    fit, nothing was masked. Otherwise what grows from them is right when it explains the
+    of the samples, and may lose the rarer kind. Where their first sweep already agrees with the
+    first fit, nothing is masked. Otherwise what grows from them is right when it explains the
     majority much better, or no worse without many samples; when they differ on a few, these
     are explained, and the first is right. Where the tight rounds explained the majority better
-    than what grew from them, a third fit grows less far, and is judged in the same way.
+    than what grew from them, a third fit grows less far; a fourth judges every sample by a fit
+    without it.
     """
-
-    def majority(fit: Solution) -> float:
-        return lower_quantile(weighted_quantiles(fit.residuals, sample_weight))
-
     count = np.ones(source.n_samples) if sample_weight is None else sample_weight
 
-    def share_lost(fit: Solution, other: Solution) -> float:
-        return float(count @ ((fit.weights > 0.5) & (other.weights < 0.5)) / count.sum())
+    def share(of: np.ndarray) -> float:
+        return float(count @ of / count.sum())
 
-    def better(fit: Solution, than: Solution) -> float:
-        return majority(fit) / majority(than) if majority(than) > 0 else 1.0
+    def lost(fit: Solution, other: Solution) -> float:
+        return share((fit.weights > 0.5) & (other.weights < 0.5))
+
+    def gain(fit: Solution, other: Solution) -> float:
+        """Return what the other leaves of the majority's residuals."""
+        left, of = (
+            lower_quantile(weighted_quantiles(f.residuals, sample_weight)) for f in (other, fit)
+        )
+        return left / of if of > 0 else 1.0
+
+    def masked(fit: Solution, other: Solution) -> bool:
+        better = gain(fit, other)
+        return better < MASKED_MEDIAN or (lost(fit, other) > MASKED_SHARE and better < 1 + SETTLED)
 
     start = measured(source, start)
-    wide = grow(source, start, loss, options, sample_weight)
-    state, tight = start, options.brief(TIGHT_SWEEPS)
+    best = grow(source, start, loss, options, sample_weight)
+    tight = Correntropy(2.0, 2.0, scale="median")
+    glance = solve(source, start, tight, options.brief(1), sample_weight)
+    if lost(best, glance) <= AGREED_SHARE and gain(best, glance) >= AGREED_MEDIAN:
+        return best, glance.weights < DOUBTED
+    state = start
     for _ in range(TIGHT_ROUNDS):
-        shaken = solve(source, state, Correntropy(2.0, 2.0, scale="median"), tight, sample_weight)
-        if share_lost(wide, shaken) <= AGREED_SHARE and better(shaken, wide) >= PROMISING:
-            return wide, shaken.weights < DOUBTED
+        shaken = solve(source, state, tight, options.brief(TIGHT_SWEEPS), sample_weight)
         state = replace(shaken.state, counted=times(shaken.weights, sample_weight))
     narrow = grow(source, state, loss, options, sample_weight)
-    dropped, gain = share_lost(wide, narrow), better(narrow, wide)
-    masked = gain < MASKED_MEDIAN or (dropped > MASKED_SHARE and gain < 1 + SETTLED)
-    best = narrow if masked else wide
-    if better(shaken, best) < promising:
+    best = narrow if masked(best, narrow) else best
+    if strict and gain(best, shaken) < PROMISING:
         # What was shaken off came back: see whether it stays away when less is taken back.
-        strict = grow(source, state, replace(loss, reach=STRICT), options, sample_weight)
-        kept = count @ (strict.weights > 0.5) / count.sum()
+        less = grow(source, state, replace(loss, reach=STRICT), options, sample_weight)
         # Of a few it is no wonder that the rest is explained better without them, and less than
         # half is no majority.
-        lost = share_lost(best, strict)
-        if lost > MASKED_SHARE and kept > 0.5 and better(strict, best) < MASKED_MEDIAN:
-            best = strict
+        if (
+            lost(best, less) > MASKED_SHARE
+            and share(less.weights > 0.5) > 0.5
+            and gain(best, less) < MASKED_MEDIAN
+        ):
+            best = less
+    if strict:
+        apart = distrusted(source, best, loss, options, sample_weight)
+        best = apart if masked(best, apart) else best
     return best, shaken.weights < DOUBTED
 
 
