@@ -114,7 +114,7 @@ EVERYTHING = [
 KNOWN_SHORTFALLS = {
     ("unexplained", "Yale", (50, 50), "block", 0.45): (1.1082, 1.15),
     ("unexplained", "Yale", (50, 50), "times 50", 0.45): (1.1082, 1.15),
-    ("minority", "digits", (5, 5), "block", 0.45): (1.0596, 1.08),
+    ("minority", "digits", (5, 5), "block", 0.45): (1.0316, 1.06),
 }
 
 
@@ -161,9 +161,9 @@ def test_minority(times_oracle, cell):
 
 
 @pytest.mark.data
-def test_known_shortfall_of_one_draw(times_oracle):
-    """Four of 74 covered faces stay in and pull: 1.585; other draws of this cell give 1.000."""
-    assert times_oracle("unexplained", "Yale", (70, 70), "block", 0.45, seed=4) <= 1.65
+def test_outliers_explained_only_because_they_count(times_oracle):
+    """Four of 74 covered faces stayed in and pulled: 1.585; a fit without them doubts them."""
+    assert times_oracle("unexplained", "Yale", (70, 70), "block", 0.45, seed=4) <= 1.02
 
 
 @pytest.mark.data

@@ -62,7 +62,7 @@ PROTOCOLS = {
         "*As printed*: pixels in [0, 1], noise images in the fit of the subspace only, K-means",
         "from density peaks with 2 % of the pairs as neighbours. *Ours*: outliers judged once by",
         "`CorrTensor()`, cores of the others at the components asked for, `DensityPeaksKMeans`",
-        "with 50 more starts; the 20 noise images are clustered along, with weight zero.",
+        "with 200 more starts; the 20 noise images are clustered along, with weight zero.",
     ],
 }
 STANDS_IN = [

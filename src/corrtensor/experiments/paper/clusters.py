@@ -117,7 +117,7 @@ def rows(npc: int) -> dict[str, dict[str, Any]]:
         **{name: clustering(rival(name, npc)) for name in RIVALS},
         **{proposed(a): clustering(printed(npc, a, BETA)) for a in ALPHAS},
         OURS: clustering(
-            {"name": "MPCA", "ranks": ranks_for(npc)}, clustered=ALL, cutoff="auto", n_init=50
+            {"name": "MPCA", "ranks": ranks_for(npc)}, clustered=ALL, cutoff="auto", n_init=200
         ),
     }
 
