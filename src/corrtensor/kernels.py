@@ -124,8 +124,9 @@ def core_squares(A: np.ndarray, U: np.ndarray | None) -> np.ndarray:
     first = A.transpose(2, 0, 1)
     if not first.flags.c_contiguous:
         return row_squares(A @ U)
-    cores = (U.T @ first.reshape(len(first), -1)).reshape(-1, *first.shape[1:])
-    return np.vecdot(cores, cores).sum(axis=0, dtype=np.float64)
+    cores = U.T @ first.reshape(len(first), -1)
+    squares = np.einsum("ij,ij->j", cores, cores)
+    return squares.reshape(len(A), -1).sum(axis=1, dtype=np.float64)
 
 
 @dataclass
@@ -348,7 +349,8 @@ class SweepPass:
                 part.sums.rescale(top)
                 w = np.exp(log_w - part.sums.shift)
                 first = weighted_sum(w, x) if self.centred else first
-            own = None if np.may_share_memory(A, x) else A
-            A = np.multiply(A, by_sample(np.sqrt(w), A), out=own)
+            if (w != 1).any():
+                own = None if np.may_share_memory(A, x) else A
+                A = np.multiply(A, by_sample(np.sqrt(w), A), out=own)
             part.sums.add(float(w.sum()), first, {self.mode: scatter(A, self.sketch)})
         return part
