@@ -31,6 +31,8 @@ BLOCK_BYTES = 1 << 22
 MIN_FIBRES = 256
 # Of modes beyond this many entries no square matrix is made: see corrtensor.sketch.
 LARGE = 2048
+# Columns of what is added up for such a mode, roughly.
+SKETCHED = 64
 MAX_CHUNKS = 64
 PILOTS, PILOT_BYTES = 64, 1 << 25
 # A stored chunk (zarr, HDF5) up to this size is read once, however many blocks it holds.
@@ -267,7 +269,7 @@ class Source:
     def chunks(self) -> list[tuple[int, int]]:
         """Cut the samples: whole reads, enough of them to outweigh the sums they add up to."""
         cells = math.prod(self.sample_shape)
-        sums = cells + max(min(a, LARGE) for a in self.sample_shape) ** 2
+        sums = cells + max(a * (a if a <= LARGE else SKETCHED) for a in self.sample_shape)
         n_reads = -(-self.n_samples // self.span)
         wanted = self.n_samples * cells // (4 * sums)
         n_chunks = max(1, min(MAX_CHUNKS, n_reads, wanted))
