@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from corrtensor.experiments import bench
+from corrtensor.experiments import bench, bench_memory
 
 
 def test_nominal_operations_against_a_count_by_hand():
@@ -60,7 +60,7 @@ def test_a_fit_that_rests_early_is_no_measure_of_a_sweep():
 
 
 def test_the_sparse_file_has_its_size_and_some_noise(tmp_path):
-    bench.sparse_file(tmp_path / "x", 1000)
+    bench_memory.sparse_file(tmp_path / "x", 1000)
     X = np.memmap(tmp_path / "x", np.uint8, "r", shape=(1000, 100, 100))
     assert 300 < (X.reshape(1000, -1).max(axis=1) > 0).sum() <= 500
 

@@ -1,6 +1,7 @@
 """Commands that study the methods: demo, bench, reproduce."""
 
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["add_commands"]
 
 FORMATS = (".png", ".pdf", ".svg")
+WIDE = 150
 DEMO_NOTE = """
 error: on the good samples. x oracle: divided by that of MPCA on them alone.
 found: outliers among as many samples of largest residual. The non-faces are
@@ -140,7 +142,9 @@ def run_bench_command(out: Path, quick: bool) -> bool:
     from corrtensor.report import save_figure
     from corrtensor.report.bench_figure import draw_bench
 
-    console, origin, rows = Console(), bench_origin(), []
+    # In a file or a pipe no row need be folded.
+    console = Console() if sys.stdout.isatty() else Console(width=WIDE)
+    origin, rows = bench_origin(), []
     with (
         open(out / "bench.jsonl", "w", encoding="utf-8") as records,
         Console(stderr=True).status("measuring") as status,

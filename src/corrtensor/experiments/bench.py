@@ -7,15 +7,10 @@ it alike. A peer that fails is a row that says so.
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
-import tempfile
-import textwrap
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -158,11 +153,11 @@ def share_rows(quick: bool) -> Iterator[BenchRow]:
     for shape, ranks, dtype, bar in cases:
         # Of pure noise no sweep is the last one.
         X = np.random.default_rng(0).standard_normal(shape).astype(dtype)
-        for name in ("GLRAM", "Corr-Tensor"):
+        for name in ("GLRAM",) if quick else ("GLRAM", "Corr-Tensor"):
             once, more = (sweeps_of(name, X, ranks, s) for s in (1, 1 + SWEEPS))
             case = f"{name} sweep, {describe(shape, ranks, dtype)}, share of GEMM"
             tasks = {"gemm": gemm(dtype), "once": once, "more": more}
-            times = in_turns(tasks, 3 if quick else 9)
+            times = in_turns(tasks, 5 if quick else 9)
             if errors := [e for e in times.values() if isinstance(e, Exception)]:
                 yield BenchRow(case, "", "GEMM", note=str(errors[0]))
                 continue
@@ -202,7 +197,7 @@ def sweeps_of(name: str, X: np.ndarray, ranks: tuple[int, ...], sweeps: int) -> 
 
 def peer_rows(quick: bool) -> Iterator[BenchRow]:
     """The same work done by other packages."""
-    shape, ranks = (500 if quick else 4000, 64, 64), (20, 20)
+    shape, ranks = (2000 if quick else 4000, 64, 64), (20, 20)
     X = np.random.default_rng(0).standard_normal(shape).astype("float32")
     sweeps, repeats = 2 if quick else 5, 1 if quick else 3
     case = f"{describe(shape, ranks, 'float32')}, {sweeps} sweeps"
@@ -222,7 +217,7 @@ def peer_rows(quick: bool) -> Iterator[BenchRow]:
     few = {"ours": sweeps_of("MPCA", X, ranks, sweeps), "kalelinear.MPCA": mpca}
     yield compare(case, in_turns(few, 3 if quick else 5), "kalelinear.MPCA", at_least=5)
 
-    flat = X.reshape(len(X), -1)
+    flat = X[: 500 if quick else None].reshape(-1, 64 * 64)
     for peer in ("PCA", "IncrementalPCA"):
 
         def vectors(peer: str = peer) -> None:
@@ -232,7 +227,7 @@ def peer_rows(quick: bool) -> Iterator[BenchRow]:
 
         few = {"ours": lambda: make("PCA", 20).fit(flat), f"sklearn {peer}": vectors}
         times = in_turns(few, repeats)
-        yield compare(f"PCA of {len(X)}x4096 float32, 20 components", times, f"sklearn {peer}")
+        yield compare(f"PCA of {len(flat)}x4096 float32, 20 components", times, f"sklearn {peer}")
 
 
 def engine_rows(quick: bool) -> Iterator[BenchRow]:
@@ -275,96 +270,16 @@ def machine_rows() -> Iterator[BenchRow]:
     yield BenchRow("memory, copy", "", f"{2 * a.nbytes / times['copy'] / 1e9:.1f} GB/s")  # type: ignore[operator]
 
 
-MEMORY = """
-    import sys, warnings, numpy as np, corrtensor as ct
-    warnings.simplefilter("ignore")
-    def resident(field):
-        lines = open("/proc/self/status").read().splitlines()
-        return next(int(l.split()[1]) for l in lines if l.startswith(field)) / 1024
-    def fit(X):
-        ct.CorrTensor((20, 20), max_iter=2).fit(X)
-    fit(np.random.default_rng(0).normal(size=(60, 100, 100)))
-    {load}
-    before = resident("VmRSS")
-    open("/proc/self/clear_refs", "w").write("5")
-    fit(X)
-    print(before, resident("VmHWM"))
-"""
-
-
-def peak_memory(load: str) -> tuple[float, float]:
-    """Return the resident megabytes of a fresh process before a fit and at its peak."""
-    done = subprocess.run(  # noqa: S603
-        [sys.executable, "-c", textwrap.dedent(MEMORY).format(load=load)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        raise RuntimeError(done.stderr.strip().splitlines()[-1])
-    before, peak = done.stdout.split()
-    return float(before), float(peak)
-
-
-def memory_rows(quick: bool) -> Iterator[BenchRow]:
-    """Extra memory for an array in memory, and resident memory for one on disk."""
-    megabytes = 160 if quick else 640
-    n = megabytes * 1_000_000 // 80_000
-    load = f"X = np.random.default_rng(0).random(({n}, 100, 100))"
-    allowed = 0.1 * megabytes + 64
-    case = f"extra memory, {megabytes} MB float64 in memory"
-    try:
-        before, peak = peak_memory(load)
-        extra = peak - before
-        peer = f"allowed {allowed:.0f} MB"
-        yield BenchRow(
-            case,
-            f"{extra:.0f} MB",
-            peer,
-            extra / allowed,
-            "<= 1",
-            extra <= allowed,
-            "VmHWM - VmRSS",
-        )
-    except Exception as error:
-        yield BenchRow(case, "", "", note=f"{type(error).__name__}: {error}")
-    gigabytes = 0.5 if quick else 4
-    case = f"resident memory, {gigabytes:g} GB uint8 memmap"
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "sparse.bin"
-        n = int(gigabytes * 1e9) // 10_000
-        sparse_file(path, n)
-        try:
-            _, peak = peak_memory(
-                f'X = np.memmap({str(path)!r}, "uint8", "r", shape=({n}, 100, 100))'
-            )
-            note = "VmHWM of the whole process: RssAnon + RssFile at its peak"
-            yield BenchRow(
-                case, f"{peak:.0f} MB", "allowed 400 MB", peak / 400, "<= 1", peak <= 400, note
-            )
-        except Exception as error:
-            yield BenchRow(case, "", "", note=f"{type(error).__name__}: {error}")
-
-
-def sparse_file(path: Path, n: int) -> None:
-    """Make a file of ``n`` images of 10,000 bytes, mostly holes: a few hundred are noise."""
-    rng = np.random.default_rng(0)
-    with open(path, "wb") as file:
-        file.truncate(n * 10_000)
-        for at in range(0, n, max(1, n // 400)):
-            file.seek(at * 10_000)
-            file.write(rng.integers(0, 255, 10_000, dtype=np.uint8).tobytes())
-
-
 def run_bench(quick: bool = False) -> Iterator[BenchRow]:
     """Yield one row after the other."""
     yield from machine_rows()
     yield from share_rows(quick)
     yield from peer_rows(quick)
     yield from engine_rows(quick)
-    yield from memory_rows(quick)
     from corrtensor.experiments.bench_dask import dask_rows
+    from corrtensor.experiments.bench_memory import memory_rows
 
+    yield from memory_rows(quick)
     yield from dask_rows(quick)
 
 
