@@ -125,7 +125,12 @@ def run_paper(
 
     for name, instead in missing_data(data).items():
         complain(f"{name} not found: {instead} stands in for it")
-    wanted = [one for name in names for one in (name, COMPANIONS.get(name)) if one]
+    wanted: list[str] = []
+    for name in names:
+        one: str | None = name
+        while one:
+            wanted.append(one)
+            one = COMPANIONS.get(one)
     folder = out / "records"
     studies = [study(name, data) for name in wanted]
     done, failed = show(wanted[0], paper_steps(studies, folder, trials, jobs))

@@ -93,9 +93,9 @@ def panels_of(records: Sequence[Record], size: float) -> tuple[Figure, list[tupl
     """Return a figure with one panel for each method, and the record it shows."""
     first = min(r["seed"] for r in records)
     chosen = {r["method"]: r for r in pick(records) if r["seed"] == first}
-    order = [name for name in STYLES if name in chosen and name != "ours"]
+    # Sorted by name, what is ours comes last.
+    order = [name for name in STYLES if name in chosen]
     order += sorted(name for name in chosen if name not in STYLES)
-    order += [name for name in ("ours",) if name in chosen]
     rows = -(-len(order) // 5)
     figure = Figure(figsize=(5 * size, rows * (size + 0.25)), dpi=80, layout="constrained")
     panels = figure.subplots(rows, 5, squeeze=False).ravel()

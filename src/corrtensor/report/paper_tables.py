@@ -14,6 +14,7 @@ __all__ = ["best_printed", "nearest_reading", "order_in_alpha", "readings", "sid
 
 RIVALS = ("2DPCA", "L1-2DPCA", "2DSVD", "R1-2DSVD", "N-2DNPP", "S-2DNPP")
 OURS = ("ours", "ours, colour")
+ALSO_OURS = ("ours, K-means",)
 
 
 def measured(number: Number | None) -> str:
@@ -50,7 +51,7 @@ def side_by_side(
             for column in columns
         ]
         lines.append([name_of(row), *cells])
-    for row in OURS:
+    for row in (*OURS, *ALSO_OURS):
         found = pick(records, method=row)
         if found:
             numbers = [at(found, column, metric) for column in columns]
@@ -58,6 +59,20 @@ def side_by_side(
     best = [best_printed(where, column, metric) for column in columns]
     lines.append(["best printed", *("-" if b is None else f"{b:.3f}" for b in best)])
     return table(["method", *(head(column) for column in columns)], lines)
+
+
+def choice(records: Sequence[Record]) -> list[str]:
+    """Return the accuracy of our rows on data outside the table, mean over the columns."""
+    data = sorted({r["case"]["data"] for r in records})
+    lines = []
+    for row in ("ours", *ALSO_OURS):
+        cells = [
+            mean_of(pick([r for r in records if r["case"]["data"] == d], method=row), "accuracy")
+            for d in data
+        ]
+        mean = mean_of(pick(records, method=row), "accuracy")
+        lines.append([row, *(f"{n.mean:.3f}" if n else "-" for n in (*cells, mean))])
+    return table(["method", *data, "all"], lines)
 
 
 def at(records: Sequence[Record], column: float, metric: str) -> Number | None:

@@ -230,9 +230,9 @@ def verdicts(studies: Studies) -> list[Verdict]:
         ]
     if "table3" in known:
         records = studies["table3"]
-        value = max(best(records, OURS, column, "accuracy") for column in columns_of(records))
-        text = f"Table III, ours: an AC of at least {TABLE3_BAR:g} (best column)"
-        found.append(Verdict(text, f"{value:.3f}", value >= TABLE3_BAR))
+        ours = [best(records, OURS, column, "accuracy") for column in columns_of(records)]
+        text = f"Table III, ours: an AC of at least {TABLE3_BAR:g} in every column"
+        found.append(Verdict(text, joined(ours), all(value >= TABLE3_BAR for value in ours)))
         found += [
             prefixed("Table III", beats_printed("table3", records, metric))
             for metric in ("accuracy", "nmi")

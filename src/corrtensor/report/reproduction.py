@@ -9,9 +9,22 @@ from pathlib import Path
 from corrtensor.report import paper_figures, paper_figures_tasks
 from corrtensor.report.demo_figure import save_figure
 from corrtensor.report.paper_sections import FIGURES
-from corrtensor.report.paper_tables import RIVALS, nearest_reading, readings, side_by_side
+from corrtensor.report.paper_tables import (
+    RIVALS,
+    choice,
+    nearest_reading,
+    readings,
+    side_by_side,
+)
 from corrtensor.report.paper_verdicts import verdicts
-from corrtensor.report.paper_words import CONCLUSIONS, INTRODUCTION, OPEN, PROTOCOLS, STANDS_IN
+from corrtensor.report.paper_words import (
+    CHOICE,
+    CONCLUSIONS,
+    INTRODUCTION,
+    OPEN,
+    PROTOCOLS,
+    STANDS_IN,
+)
 from corrtensor.report.robustness import origins, table
 from corrtensor.report.tallies import Record, Studies, failures, read_studies, small
 
@@ -88,6 +101,8 @@ def table_section(studies: Studies, number: int) -> list[str]:
             *readings(name, found),
             "",
         ]
+    if number == 3 and (others := studies.get("choice3")):
+        lines += [*CHOICE, "", *choice(others), ""]
     return [*lines, *(STANDS_IN if small(records) else CONCLUSIONS[number]), ""]
 
 

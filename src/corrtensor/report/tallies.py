@@ -29,6 +29,7 @@ Studies = Mapping[str, Sequence[Record]]
 STUDIES = (
     *(f"fig{i}" for i in range(1, 12)),
     *(f"{kind}{i}" for kind in ("table", "readings") for i in (1, 2, 3)),
+    "choice3",
 )
 
 

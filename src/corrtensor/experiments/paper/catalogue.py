@@ -11,13 +11,18 @@ __all__ = ["COMPANIONS", "NAMES", "missing_data", "study"]
 FIGURES = tuple(f"fig{i}" for i in range(1, 12))
 TABLES = ("table1", "table2", "table3")
 NAMES = (*FIGURES, *TABLES)
-# What is run along: the readings of what the paper leaves open.
-COMPANIONS = {"table1": "readings1", "table2": "readings2", "table3": "readings3"}
+# What is run along: the readings of what the paper leaves open, and how ours was chosen.
+COMPANIONS = {
+    "table1": "readings1",
+    "table2": "readings2",
+    "table3": "readings3",
+    "readings3": "choice3",
+}
 PLACES = {
     **dict.fromkeys(("fig1",), surfaces),
     **dict.fromkeys(("fig2", "fig3", "fig4", "fig5", "fig6"), reconstruction),
     **dict.fromkeys(("table1", "readings1", "fig7", "table2", "readings2", "fig8"), recognition),
-    **dict.fromkeys(("table3", "readings3", "fig9", "fig10", "fig11"), clusters),
+    **dict.fromkeys(("table3", "readings3", "choice3", "fig9", "fig10", "fig11"), clusters),
 }
 
 
@@ -27,7 +32,8 @@ def study(name: str, folder: Folder = None) -> Study:
     Parameters
     ----------
     name : str
-        ``fig1`` to ``fig11``, ``table1`` to ``table3``, or ``readings1`` to ``readings3``.
+        ``fig1`` to ``fig11``, ``table1`` to ``table3``, or ``readings1`` to ``readings3``,
+        ``choice3``.
     folder : str or Path, default=None
         Where the data sets are; by default as the loaders look for them.
 

@@ -7,7 +7,7 @@ stands in comes with other packages: faces of 25 x 25 pixels, digits, pieces of 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 
@@ -41,10 +41,10 @@ def yale(folder: Folder) -> Labelled:
     return faces.images / 255.0, faces.target
 
 
-def orl(folder: Folder) -> Labelled:
-    """Return the first ten people, 112 x 92 pixels."""
+def orl(folder: Folder, after: int = 0) -> Labelled:
+    """Return ten people after some others, 112 x 92 pixels."""
     faces = load_orl(folder)
-    chosen = faces.target <= FIRST_PEOPLE
+    chosen = (faces.target > after) & (faces.target <= after + FIRST_PEOPLE)
     return faces.images[chosen] / 255.0, faces.target[chosen]
 
 
@@ -118,6 +118,9 @@ def pieces(folder: Folder) -> Labelled:
 SETS: Mapping[str, Callable[[Folder], Labelled]] = {
     "Yale 100x100": yale,
     "ORL 10 people": orl,
+    "ORL people 11 to 20": partial(orl, after=10),
+    "ORL people 21 to 30": partial(orl, after=20),
+    "ORL people 31 to 40": partial(orl, after=30),
     "LFW grey": lfw_grey,
     "LFW colour": lfw_colour,
     "LFW Mauresmo": one_person,
