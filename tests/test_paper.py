@@ -84,6 +84,7 @@ def test_printed_numbers_are_complete():
 OURS = {"ours", "ours, colour", "ours, K-means"}
 
 
+@pytest.mark.filterwarnings("ignore:Graph is not fully connected:UserWarning")
 def test_clusters_of_neighbours_leave_out_what_does_not_count():
     """Ten groups and a sample far from all: it bends no cluster, and gets its neighbour's."""
     from corrtensor.experiments.paper.clusters import by_neighbours
