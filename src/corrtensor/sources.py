@@ -37,8 +37,8 @@ MAX_CHUNKS = 64
 PILOTS, PILOT_BYTES = 64, 1 << 25
 # A stored chunk (zarr, HDF5) up to this size is read once, however many blocks it holds.
 SPAN_BYTES = 1 << 25
-# Chosen samples on disk are read once if they take no more memory than this.
-WORTH_HOLDING = 1 << 26
+# Chosen samples are copied once if they take no more memory than this; those on disk, than that.
+WORTH_COPYING, WORTH_HOLDING = 1 << 24, 1 << 26
 # Samples of this size, or the inverse of it, can be squared, summed and squared again.
 SAFE_SIZE = {np.dtype(np.float64): 1e60, np.dtype(np.float32): 1e9}
 # Without a shift of origin, this much of the mean's energy beside the variation's is safe.
@@ -212,8 +212,10 @@ class Source:
     def chosen(self, drawn: np.ndarray) -> Source:
         """Return a source of some of the samples, counted from the same origin."""
         rows: Any = Chosen(self, drawn)
-        each = math.prod(self.sample_shape) * self.dtype.itemsize
-        if not self.in_memory and len(drawn) * each <= WORTH_HOLDING:
+        size = len(drawn) * math.prod(self.sample_shape) * self.dtype.itemsize
+        if isinstance(self.X, np.ndarray):
+            rows = self.X[drawn] if size <= WORTH_COPYING else rows
+        elif size <= WORTH_HOLDING:
             rows = self.take(drawn).astype(self.dtype)
         return Source(rows, origin=self.origin, unit=self.unit, n_jobs=self.n_threads)
 

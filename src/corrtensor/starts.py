@@ -36,7 +36,7 @@ MEDIAN_STEPS = 20
 # samples than this are dropped, once they are shaken off.
 MASKED_MEDIAN, MASKED_SHARE = 0.8, 0.2
 # A tight sweep that drops no more than this, and leaves the majority this much, agrees.
-AGREED_SHARE, AGREED_MEDIAN = 0.1, 0.95
+AGREED_SHARE, AGREED_MEDIAN = 0.1, 0.98
 # A fit that leaves the majority this share of its residuals is worth growing again, less far.
 PROMISING, STRICT = 0.9, 2.5
 # Parts of the samples, each judged by a fit to the others.
@@ -202,12 +202,12 @@ def unexplained(
     One fit grows from the start itself: it keeps good samples of a rarer kind, but many
     outliers can hold it where it is. Another first passes through tight rounds, a Gaussian
     kernel of twice the median residual, which shake off outliers even when they are almost half
-    of the samples, and may lose the rarer kind. Where their first sweep already agrees with the
-    first fit, nothing is masked. Otherwise what grows from them is right when it explains the
-    majority much better, or no worse without many samples; when they differ on a few, these
-    are explained, and the first is right. Where the tight rounds explained the majority better
-    than what grew from them, a third fit grows less far; a fourth judges every sample by a fit
-    without it.
+    of the samples, and may lose the rarer kind. Where one tight sweep, from 2DSVD of what the
+    first fit keeps, agrees with that fit, nothing is masked. Otherwise what grows from them is
+    right when it explains the majority much better, or no worse without many samples; when they
+    differ on a few, these are explained, and the first is right. Where the tight rounds explained
+    the majority better than what grew from them, a third fit grows less far; a fourth judges
+    every sample by a fit without it.
     """
     count = np.ones(source.n_samples) if sample_weight is None else sample_weight
 
@@ -231,7 +231,11 @@ def unexplained(
     start = measured(source, start)
     best = grow(source, start, loss, options, sample_weight)
     tight = Correntropy(2.0, 2.0, scale="median")
-    glance = solve(source, start, tight, options.brief(1), sample_weight)
+    # Seen afresh: outliers that are gone may have bent the start towards a worse optimum.
+    kept = times((best.weights > 0.5).astype(float), sample_weight)
+    fresh = spectral(source, start.ranks, centered=options.center is not None, weights=kept)
+    fresh = replace(fresh, norms=start.norms)
+    glance = solve(source, fresh, tight, options.brief(1), sample_weight)
     if lost(best, glance) <= AGREED_SHARE and gain(best, glance) >= AGREED_MEDIAN:
         return best, glance.weights < DOUBTED
     state = start
