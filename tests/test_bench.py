@@ -1,11 +1,13 @@
 """The benchmark's bookkeeping: what is counted, what is compared, and failures that are rows."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from corrtensor.experiments import bench, bench_memory
+from corrtensor.report.speed import read_bench, speed_page
 
 
 def test_nominal_operations_against_a_count_by_hand():
@@ -85,3 +87,33 @@ def test_the_command_prints_a_table_and_writes_records(ok, code, tmp_path, monke
     assert "numpy" in lines[0]["origin"]["versions"]
     assert lines[1]["ratio"] == 41.9
     assert (tmp_path / "out" / "bench.png").stat().st_size > 1000
+    assert "41.90" in (tmp_path / "out" / "speed.md").read_text(encoding="utf-8")
+
+
+DOCS = Path(__file__).parents[1] / "docs"
+
+
+@pytest.fixture(scope="module")
+def recorded():
+    return read_bench(DOCS / "records" / "bench.jsonl")
+
+
+def test_the_page_is_what_its_record_says(recorded):
+    assert (DOCS / "speed.md").read_text(encoding="utf-8") == speed_page(*recorded)
+
+
+def test_every_recorded_bar_is_met_and_none_is_missing(recorded):
+    barred = [row for row in recorded[1] if row["bar"]]
+    assert len(barred) >= 12
+    assert [row["case"] for row in barred if not row["ok"]] == []
+
+
+def test_the_readme_quotes_the_record(recorded):
+    readme = " ".join((DOCS.parent / "README.md").read_text(encoding="utf-8").split())
+    tucker, mpca, robust = (
+        next(row["ratio"] for row in recorded[1] if words in f"{row['case']} {row['peer']}")
+        for words in ("partial_tucker", "kalelinear.MPCA", "robust fit to convergence")
+    )
+    assert f"{tucker:.0f} times as fast as `tensorly.partial_tucker`" in readme
+    assert f"{mpca:.1f} times as `kalelinear.MPCA`" in readme
+    assert f"{robust:.1f} times as long as a plain one" in readme

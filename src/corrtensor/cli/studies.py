@@ -141,6 +141,7 @@ def run_bench_command(out: Path, quick: bool) -> bool:
     from corrtensor.experiments.bench import bench_origin, run_bench, run_series
     from corrtensor.report import save_figure
     from corrtensor.report.bench_figure import draw_bench
+    from corrtensor.report.speed import speed_page
 
     # In a file or a pipe no row need be folded.
     console = Console() if sys.stdout.isatty() else Console(width=WIDE)
@@ -160,8 +161,10 @@ def run_bench_command(out: Path, quick: bool) -> bool:
         for point in points:
             records.write(json.dumps(vars(point)) + "\n")
     save_figure(draw_bench(points, origin), out / "bench.png")
+    page = speed_page(origin, [row.as_dict() for row in rows])
+    (out / "speed.md").write_text(page, encoding="utf-8")
     console.print(bench_table(rows))
-    console.print(f"Records and plot: {out}", highlight=False)
+    console.print(f"Records, plot and page: {out}", highlight=False)
     return all(row.ok is not False for row in rows)
 
 
