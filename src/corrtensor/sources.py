@@ -12,8 +12,9 @@ import math
 import mmap
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Generator, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import closing, nullcontext, suppress
 from dataclasses import dataclass
 from itertools import pairwise
@@ -187,8 +188,9 @@ class Source:
     @property
     def in_memory(self) -> bool:
         """Whether nothing is gained by reading ahead."""
-        X = self.X.source.X if isinstance(self.X, Chosen) else self.X
-        return isinstance(X, np.ndarray)
+        if isinstance(self.X, Chosen):
+            return self.X.source.in_memory
+        return isinstance(self.X, np.ndarray)
 
     def at(self, mean: np.ndarray, factors: Factors) -> Projection:
         """Return a mean and factors made ready for these blocks."""
@@ -216,8 +218,19 @@ class Source:
         if isinstance(self.X, np.ndarray):
             rows = self.X[drawn] if size <= WORTH_COPYING else rows
         elif size <= WORTH_HOLDING:
-            rows = self.take(drawn).astype(self.dtype)
-        return Source(rows, origin=self.origin, unit=self.unit, n_jobs=self.n_threads)
+            rows = np.empty((len(drawn), *self.sample_shape), self.dtype)
+            # In pieces: they come in double precision.
+            step = max(1, WORTH_COPYING * len(drawn) // size)
+            for lo in range(0, len(drawn), step):
+                rows[lo : lo + step] = self.take(drawn[lo : lo + step])
+        block_size = min(self.block_size, len(drawn))
+        return Source(
+            rows,
+            origin=self.origin,
+            unit=self.unit,
+            n_jobs=self.n_threads,
+            block_size=block_size,
+        )
 
     def _read(self, lo: int, hi: int) -> np.ndarray:
         try:
@@ -297,7 +310,17 @@ class Source:
                 yield from map(run, chunks)
                 return
             with threads(self.n_threads) as pool:
-                yield from pool.map(run, chunks)
+                waiting: deque[Future[Any]] = deque()
+                try:
+                    for chunk in chunks:
+                        waiting.append(pool.submit(run, chunk))
+                    while waiting:
+                        yield waiting.popleft().result()
+                finally:
+                    # The pool lives on: nothing of this pass may still be running after it.
+                    for future in waiting:
+                        future.cancel()
+                    wait(waiting)
 
     def reduce(self, task: Callable[..., Part], **per_sample: np.ndarray | None) -> Part:
         """Run a task on every chunk and merge the parts."""

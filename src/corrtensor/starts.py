@@ -18,9 +18,11 @@ from corrtensor.solver import (
     Options,
     Solution,
     State,
+    calibrated,
     fix_signs,
     leading,
     measured,
+    rounding_of,
     solve,
     weighted_quantiles,
 )
@@ -168,22 +170,25 @@ def distrusted(
     # Each fold has small and large residuals.
     fold = np.argsort(np.argsort(s, kind="stable")) % FOLDS
 
-    def least_squares(counted: np.ndarray, sweeps: int) -> tuple[Solution, np.ndarray]:
-        weight = times(counted.astype(float), sample_weight)
+    def weight_of(counted: np.ndarray) -> np.ndarray:
+        return times(counted.astype(float), sample_weight)
+
+    def least_squares(counted: np.ndarray, sweeps: int) -> Solution:
+        weight = weight_of(counted)
         start = spectral(source, ranks, centered=centered, weights=weight)
         start = replace(start, norms=fit.state.norms)
-        return solve(source, start, Power(2.0), options.brief(sweeps), weight), weight
+        return solve(source, start, Power(2.0), options.brief(sweeps), weight)
 
     for f in range(FOLDS):
         if (kept & (fold != f)).sum() < 2:
             return fit
-        s[fold == f] = least_squares(kept & (fold != f), 1)[0].residuals[fold == f]
-    trusted = replace(loss, reach=STRICT).calibrate(s[kept])
+        s[fold == f] = least_squares(kept & (fold != f), 1).residuals[fold == f]
+    judged = replace(fit.state, squares=s / source.unit**2, counted=weight_of(kept))
+    trusted = calibrated(replace(loss, reach=STRICT), source, judged, sample_weight)
     clean = kept & (weights_of(trusted, s) > 0.5)
     if clean.sum() in (0, kept.sum()):
         return fit
-    again, weight = least_squares(clean, GROWING_SWEEPS)
-    state = replace(again.state, counted=weight)
+    state = replace(least_squares(clean, GROWING_SWEEPS).state, counted=weight_of(clean))
     return grow(source, state, loss, options, sample_weight)
 
 
@@ -218,9 +223,10 @@ def unexplained(
         return share((fit.weights > 0.5) & (other.weights < 0.5))
 
     def gain(fit: Solution, other: Solution) -> float:
-        """Return what the other leaves of the majority's residuals."""
+        """Return what the other leaves of the majority's residuals, beyond rounding."""
         left, of = (
-            lower_quantile(weighted_quantiles(f.residuals, sample_weight)) for f in (other, fit)
+            max(noise, lower_quantile(weighted_quantiles(f.residuals, sample_weight)))
+            for f in (other, fit)
         )
         return left / of if of > 0 else 1.0
 
@@ -229,6 +235,8 @@ def unexplained(
         return better < MASKED_MEDIAN or (lost(fit, other) > MASKED_SHARE and better < 1 + SETTLED)
 
     start = measured(source, start)
+    assert start.norms is not None  # noqa: S101
+    noise = rounding_of(start.norms, source.dtype, sample_weight) * source.unit**2
     best = grow(source, start, loss, options, sample_weight)
     tight = Correntropy(2.0, 2.0, scale="median")
     # Seen afresh: outliers that are gone may have bent the start towards a worse optimum.

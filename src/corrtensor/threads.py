@@ -96,15 +96,13 @@ def count_threads(n_jobs: int | None) -> int:
 @contextmanager
 def team(size: int) -> Iterator[None]:
     """Share one pool among all passes that this thread runs inside; threads start when needed."""
-    if _team.pool is not None:
-        yield
-        return
+    outer = _team.pool, _team.size
     with ThreadPoolExecutor(size) as pool:
-        _team.pool, _team.size = pool, size
         try:
+            _team.pool, _team.size = pool, size
             yield
         finally:
-            _team.pool = None
+            _team.pool, _team.size = outer
 
 
 @contextmanager

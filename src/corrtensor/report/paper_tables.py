@@ -10,7 +10,14 @@ from corrtensor.experiments.published import published
 from corrtensor.report.robustness import table
 from corrtensor.report.tallies import Number, Record, column_of, mean_of, pick, printed_number
 
-__all__ = ["best_printed", "nearest_reading", "order_in_alpha", "readings", "side_by_side"]
+__all__ = [
+    "best_printed",
+    "choice",
+    "nearest_reading",
+    "order_in_alpha",
+    "readings",
+    "side_by_side",
+]
 
 RIVALS = ("2DPCA", "L1-2DPCA", "2DSVD", "R1-2DSVD", "N-2DNPP", "S-2DNPP")
 OURS = ("ours", "ours, colour")

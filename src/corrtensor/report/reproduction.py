@@ -101,7 +101,8 @@ def table_section(studies: Studies, number: int) -> list[str]:
             *readings(name, found),
             "",
         ]
-    if number == 3 and (others := studies.get("choice3")):
+    others = studies.get("choice3", [])
+    if number == 3 and others and not small(others):
         lines += [*CHOICE, "", *choice(others), ""]
     return [*lines, *(STANDS_IN if small(records) else CONCLUSIONS[number]), ""]
 

@@ -15,8 +15,8 @@ HEAD = """# Speed and memory
 
 Written by `corrtensor bench` from its record; do not edit. What is compared was run in turns, and
 medians were taken; ratios within one run tell more than seconds. A ratio is how many times as long
-the peer takes, or, with a bar of "at most", how many times as long we take. *Share of GEMM* is a
-sweep's operations per second beside those of a large matrix product; *sweep* is least squares
+the peer takes, or, where the bar begins with <=, how many times as long we take. *Share of GEMM*
+is a sweep's operations per second beside those of a large matrix product; *sweep* is least squares
 (GLRAM) or the robust one (Corr-Tensor)."""
 
 
@@ -37,6 +37,13 @@ def read_bench(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     return lines[0]["origin"], [line for line in lines if "case" in line]
+
+
+def verdict(row: Mapping[str, Any]) -> str:
+    """Return whether a bar was met, or why nothing was measured."""
+    if row["ok"] is None:
+        return f"failed: {row['note']}" if row["bar"] else ""
+    return "ok" if row["ok"] else "**short**"
 
 
 def speed_page(
@@ -65,7 +72,7 @@ def speed_page(
             row["peer"],
             "" if row["ratio"] is None else f"{row['ratio']:.2f}",
             row["bar"],
-            {True: "ok", False: "**short**", None: ""}[row["ok"]],
+            verdict(row),
         ]
         for row in rows
     ]
