@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from corrtensor import CorrTensor, make
+from corrtensor import CorrTensor, make, sources, starts
 from corrtensor.corr_tensor import RejectionWarning
+from corrtensor.datasets import block_outliers, load_faces
 from corrtensor.kernels import ResidualPass
 from corrtensor.sources import Source
 from corrtensor.starts import spectral
@@ -128,3 +129,63 @@ def test_copies_of_one_sample_are_contested():
     contested = model.diagnostics_["contested"]
     assert len(contested) >= 30
     assert contested.max() < 40
+
+
+@pytest.fixture
+def searched(monkeypatch):
+    """The names of the parts of the search that were run."""
+    run = []
+    for name in ("grow", "distrusted"):
+        part = getattr(starts, name)
+
+        def noting(*given, name=name, part=part, **named):
+            run.append(name)
+            return part(*given, **named)
+
+        monkeypatch.setattr(starts, name, noting)
+    return run
+
+
+@pytest.fixture(scope="module")
+def faces():
+    small = load_faces()
+    return small.images[small.target == 1]
+
+
+def test_the_search_ends_at_once_when_nothing_is_masked(searched, faces):
+    model = CorrTensor((15, 15)).fit(faces)
+    assert searched == ["grow"]
+    assert (model.weights_ > 0.5).all()
+
+
+def test_the_search_goes_on_when_outliers_hold_the_start(searched, faces):
+    X, bad = block_outliers(faces, 0.45, np.random.default_rng(1))
+    model = CorrTensor((15, 15)).fit(X)
+    assert searched[0] == "grow"
+    assert searched.count("grow") >= 3
+    assert "distrusted" in searched
+    error = model.residuals(X[~bad]).mean()
+    assert error < 1.02 * make("MPCA", (15, 15)).fit(X[~bad]).residuals_.mean()
+
+
+@pytest.mark.parametrize(
+    ("copied", "held"), [(1 << 24, 1 << 26), (0, 1 << 26), (0, 0), (9000, 9000)]
+)
+@pytest.mark.parametrize("kind", ["memory", "memmap", "zarr"])
+def test_chosen_samples_are_those(copied, held, kind, tmp_path, monkeypatch):
+    monkeypatch.setattr(sources, "WORTH_COPYING", copied or 1)
+    monkeypatch.setattr(sources, "WORTH_HOLDING", held)
+    X = np.random.default_rng(0).normal(size=(40, 6, 5)).astype(np.float32)
+    array = X
+    if kind == "memmap":
+        X.tofile(tmp_path / "x")
+        array = np.memmap(tmp_path / "x", np.float32, "r", shape=X.shape)
+    elif kind == "zarr":
+        array = pytest.importorskip("zarr").create_array(tmp_path / "x", data=X, chunks=(7, 6, 5))
+    drawn = np.array([0, 3, 4, 17, 39])
+    source = Source(array, origin=np.full((6, 5), 0.5), unit=2.0, n_jobs=1, block_size=2)
+    part = source.chosen(drawn)
+    assert part.block_size == 2
+    rows = np.concatenate([x for _, _, x in part.blocks(0, 5)])
+    assert_allclose(rows, (X[drawn] - 0.5) / 2, rtol=1e-6)
+    assert part.in_memory == (kind == "memory" or held > 0)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from corrtensor import CorrTensor, make
+from corrtensor.sources import Source
 from corrtensor.threads import _team, team, threads
 
 
@@ -52,18 +53,41 @@ def test_another_number_of_threads_is_another_pool():
         assert other is not shared
 
 
-def test_a_fit_inside_a_fit(stack):
+@pytest.mark.parametrize("n_jobs", [2, 3])
+def test_a_fit_inside_a_fit(stack, n_jobs):
     """A callback may fit another model; both come out as they do alone."""
-    alone = make("MPCA", (3, 3), n_jobs=2, block_size=20).fit(stack)
+    options = {"n_jobs": 2, "block_size": 20}
+    alone = make("MPCA", (3, 3), **options).fit(stack)
+    undisturbed = CorrTensor((3, 3), **options).fit(stack)
     inner = []
 
     def fit_another(*seen):
-        inner.append(make("MPCA", (3, 3), n_jobs=2, block_size=20).fit(stack))
+        inner.append(make("MPCA", (3, 3), n_jobs=n_jobs, block_size=20).fit(stack))
 
-    outer = CorrTensor((3, 3), n_jobs=2, block_size=20, callback=fit_another).fit(stack)
+    outer = CorrTensor((3, 3), callback=fit_another, **options).fit(stack)
     assert len(inner) == outer.n_iter_
-    assert np.array_equal(inner[-1].weights_, alone.weights_)
-    assert np.array_equal(inner[-1].factors_[0], alone.factors_[0])
+    for fitted, expected in ((inner[-1], alone), (outer, undisturbed)):
+        assert np.array_equal(fitted.weights_, expected.weights_)
+        assert np.array_equal(fitted.factors_[0], expected.factors_[0])
+
+
+def test_nothing_of_a_failed_pass_runs_on(stack):
+    """An output that was filled with NaN stays so, though the pool of the fit lives on."""
+    stack[:, 0, 0] = np.arange(len(stack))
+    source = Source(stack, origin=np.zeros((9, 8)), unit=1.0, n_jobs=2, block_size=20)
+    out, slow = np.zeros((400, 72)), threading.Event()
+
+    def task(x):
+        if x[0, 0, 0] == 0:
+            raise RuntimeError("broken")
+        slow.wait(0.2)
+        return x.reshape(len(x), -1)
+
+    with team(2):
+        with pytest.raises(RuntimeError, match="broken"):
+            source.fill(out, task)
+        slow.wait(0.5)
+    assert np.isnan(out).all()
 
 
 def _fit_in_child(stack, queue):

@@ -153,6 +153,13 @@ def grow(
     return solution
 
 
+def afresh(source: Source, known: State, weights: np.ndarray, options: Options) -> State:
+    """Return 2DSVD of the samples that count, with what is known of all of them."""
+    start = spectral(source, known.ranks, centered=options.center is not None, weights=weights)
+    mean = start.mean if options.center == "weighted" else known.mean
+    return replace(start, mean=mean, norms=known.norms)
+
+
 def distrusted(
     source: Source,
     fit: Solution,
@@ -165,7 +172,6 @@ def distrusted(
     Where the ranks are large beside the samples, a few outliers that count are explained only
     because they count.
     """
-    centered, ranks = options.center is not None, fit.state.ranks
     kept, s = fit.weights > 0.5, fit.residuals.copy()
     # Each fold has small and large residuals.
     fold = np.argsort(np.argsort(s, kind="stable")) % FOLDS
@@ -175,8 +181,7 @@ def distrusted(
 
     def least_squares(counted: np.ndarray, sweeps: int) -> Solution:
         weight = weight_of(counted)
-        start = spectral(source, ranks, centered=centered, weights=weight)
-        start = replace(start, norms=fit.state.norms)
+        start = afresh(source, fit.state, weight, options)
         return solve(source, start, Power(2.0), options.brief(sweeps), weight)
 
     for f in range(FOLDS):
@@ -241,8 +246,7 @@ def unexplained(
     tight = Correntropy(2.0, 2.0, scale="median")
     # Seen afresh: outliers that are gone may have bent the start towards a worse optimum.
     kept = times((best.weights > 0.5).astype(float), sample_weight)
-    fresh = spectral(source, start.ranks, centered=options.center is not None, weights=kept)
-    fresh = replace(fresh, norms=start.norms)
+    fresh = afresh(source, start, kept, options)
     glance = solve(source, fresh, tight, options.brief(1), sample_weight)
     if lost(best, glance) <= AGREED_SHARE and gain(best, glance) >= AGREED_MEDIAN:
         return best, glance.weights < DOUBTED
