@@ -22,6 +22,8 @@ from corrtensor.threads import single_blas
 # A rise of the objective by more than this share is taken back; by more than the root of it,
 # it is no rounding.
 ROUNDING = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 1e-5}
+# Of matrices of these sizes all eigenvectors come faster than the leading ones alone.
+ALL_AT_ONCE = range(32, 129)
 # A residual below this share of the median is an exact fit.
 EXACT = 1e-3
 
@@ -136,7 +138,10 @@ def fix_signs(U: np.ndarray) -> np.ndarray:
 def leading(S: np.ndarray, k: int) -> np.ndarray:
     """Return the leading eigenvectors of a symmetric matrix, the first first."""
     a = len(S)
-    U = eigh(S, subset_by_index=(a - k, a - 1), check_finite=False)[1]
+    if a in ALL_AT_ONCE:
+        U = eigh(S, driver="evd", check_finite=False)[1][:, a - k :]
+    else:
+        U = eigh(S, subset_by_index=(a - k, a - 1), check_finite=False)[1]
     return fix_signs(U[:, ::-1])
 
 
