@@ -37,6 +37,10 @@ def draw_bench(points: Sequence[Point], origin: dict[str, Any]) -> Figure:
             chosen = [p for p in points if (p.series, p.method) == (name, method)]
             axes.loglog([p.value for p in chosen], [p.seconds for p in chosen], "o-", label=method)
         axes.set(xlabel=name, ylabel="seconds, three sweeps")
+        # The sizes measured, in plain numbers: powers of ten would overlap.
+        sizes = sorted({p.value for p in points if p.series == name})
+        axes.set_xticks(sizes, [str(size) for size in sizes])
+        axes.minorticks_off()
         axes.grid(alpha=0.3, which="both")
     figure.axes[0].legend(frameon=False)
     versions = ", ".join(f"{k} {v}" for k, v in origin["versions"].items())
