@@ -40,7 +40,7 @@ def draw_bench(points: Sequence[Point], origin: dict[str, Any]) -> Figure:
         # The sizes measured, in plain numbers: powers of ten would overlap.
         sizes = sorted({p.value for p in points if p.series == name})
         axes.set_xticks(sizes, [str(size) for size in sizes])
-        axes.minorticks_off()
+        axes.set_xticks([], minor=True)
         axes.grid(alpha=0.3, which="both")
     figure.axes[0].legend(frameon=False)
     versions = ", ".join(f"{k} {v}" for k, v in origin["versions"].items())
