@@ -32,7 +32,7 @@ test-lowest: .venv-lowest/stamp
 
 .venv-lowest/stamp: pyproject.toml
 	test -x .venv-lowest/bin/python || $(PYTHON) -m venv .venv-lowest
-	.venv-lowest/bin/python -m pip install --quiet --editable . 'pytest<9' hypothesis 'pandas==2.2.*' \
+	.venv-lowest/bin/python -m pip install --quiet --editable . 'pytest<9' pytest-timeout hypothesis 'pandas==2.2.*' \
 		$$($(PYTHON) -c "import tomllib; print(*(d.replace('>=', '==') for d in tomllib.load(open('pyproject.toml', 'rb'))['project']['dependencies']))")
 	touch $@
 

@@ -3,6 +3,8 @@
 import copy
 import os
 import pickle
+import signal
+import time
 
 import numpy as np
 import pytest
@@ -40,6 +42,18 @@ def test_eight_fits_beside_each_other(backend):
     assert parallel_fits(backend) == 0
 
 
+def ends(child, patience=120):
+    """Wait for a child, and kill it if it does not end."""
+    until = time.monotonic() + patience
+    while time.monotonic() < until:
+        if os.waitpid(child, os.WNOHANG)[0]:
+            return True
+        time.sleep(0.01)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return False
+
+
 def test_a_fit_in_a_forked_child(images, tmp_path):
     """After the parent has fitted: its threads are not in the child."""
     whole = CorrTensor((3, 2), n_jobs=2, block_size=8).fit(images)
@@ -50,7 +64,7 @@ def test_a_fit_in_a_forked_child(images, tmp_path):
             np.save(tmp_path / "weights.npy", again.weights_)
         finally:
             os._exit(0)
-    os.waitpid(child, 0)
+    assert ends(child)
     assert_array_equal(np.load(tmp_path / "weights.npy"), whole.weights_)
 
 

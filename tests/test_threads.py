@@ -1,5 +1,6 @@
 """Threads: started once for a fit, gone after it, never shared by accident."""
 
+import gc
 import multiprocessing
 import threading
 
@@ -8,7 +9,7 @@ import pytest
 
 from corrtensor import CorrTensor, make
 from corrtensor.sources import Source
-from corrtensor.threads import _team, team, threads
+from corrtensor.threads import _team, single_blas, team, threads
 
 
 @pytest.fixture
@@ -88,6 +89,36 @@ def test_nothing_of_a_failed_pass_runs_on(stack):
             source.fill(out, task)
         slow.wait(0.5)
     assert np.isnan(out).all()
+
+
+def test_a_limit_that_is_collected_while_its_lock_is_held():
+    """The garbage collector runs wherever something is made, also inside the lock."""
+
+    def holding():
+        with single_blas():
+            yield
+
+    held = holding()
+    next(held)
+    with single_blas._lock:
+        del held
+        gc.collect()
+    assert single_blas._users == 0
+
+
+def test_an_interrupt_while_the_limit_is_set(monkeypatch):
+    before, usual = single_blas.threads(), single_blas._set_threads
+
+    def interrupted(count):
+        usual(count)
+        if count == 1:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(single_blas, "_set_threads", interrupted)
+    with pytest.raises(KeyboardInterrupt), single_blas():
+        pass
+    assert single_blas._users == 0
+    assert single_blas.threads() == before
 
 
 def _fit_in_child(stack, queue):

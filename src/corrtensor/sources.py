@@ -315,7 +315,9 @@ class Source:
                     for chunk in chunks:
                         waiting.append(pool.submit(run, chunk))
                     while waiting:
-                        yield waiting.popleft().result()
+                        done = waiting[0].result()
+                        waiting.popleft()
+                        yield done
                 finally:
                     # The pool lives on: nothing of this pass may still be running after it.
                     for future in waiting:

@@ -17,7 +17,8 @@ class _SingleBlas:
     """One BLAS thread while any fit is running; nested and parallel fits share the limit."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        # A generator that holds the limit may be collected while this thread holds the lock.
+        self._lock = threading.RLock()
         self._users = 0
         self._limit: Any = None
         self._controller: ThreadpoolController | None = None
@@ -40,25 +41,25 @@ class _SingleBlas:
         # An interrupt can come between any two lines: what was begun is ended all the same.
         try:
             with self._lock:
-                if self._users == 0:
-                    self._outside = outside
-                    self._limit = self._set_threads(1)
                 self._users += 1
                 entered = True
+                if self._limit is None:
+                    self._outside = outside
+                    self._limit = self._set_threads(1)
             yield
-        except BaseException:
-            with self._lock:
-                if not entered and self._users == 0:
-                    self._limit = None
-                    self._set_threads(outside)
-            raise
         finally:
             if entered:
                 with self._lock:
                     self._users -= 1
                     if self._users == 0:
-                        self._limit.restore_original_limits()
-                        self._limit = None
+                        self._release()
+
+    def _release(self) -> None:
+        limit, self._limit = self._limit, None
+        if limit is None:
+            self._set_threads(self._outside)
+        else:
+            limit.restore_original_limits()
 
     def _set_threads(self, count: int) -> Any:
         assert self._controller is not None  # noqa: S101

@@ -102,6 +102,8 @@ def parallel_fits(backend: str, count: int = 8, first: int = 0) -> int:
         Fits whose weights are not those of a fit alone.
     """
     numbers = range(first, first + count)
-    together = Parallel(n_jobs=count, backend=backend)(delayed(robust_answer)(k) for k in numbers)
+    # Where a child hangs, that is an error after two minutes.
+    parallel = Parallel(n_jobs=count, backend=backend, timeout=120)
+    together = parallel(delayed(robust_answer)(k) for k in numbers)
     alone = [robust_answer(k) for k in numbers]
     return sum(not np.array_equal(a, b) for a, b in zip(together, alone, strict=True))
