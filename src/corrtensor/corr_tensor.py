@@ -12,10 +12,10 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from corrtensor.losses import Correntropy, Loss, lower_quantile
-from corrtensor.questions import REACH, STARTS, Answer, ask
+from corrtensor.questions import STARTS, Answer, ask
 from corrtensor.solver import Contested, Options, Solution, State, solve, weighted_quantiles
 from corrtensor.sources import Source
-from corrtensor.starts import distances, times
+from corrtensor.starts import REACH, distances, times
 from corrtensor.subspace import MultilinearSubspace
 from corrtensor.watching import effective_samples
 

@@ -7,21 +7,24 @@ sample count once: a cluster without residuals would win any half.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from corrtensor.kernels import ResidualPass
-from corrtensor.losses import Loss, Power, lower_quantile
+from corrtensor.losses import Correntropy, Power, lower_quantile
 from corrtensor.solver import Options, Solution, State, solve, weighted_quantiles
 from corrtensor.sources import Source
-from corrtensor.starts import Rank, grow, spectral, times
+from corrtensor.starts import REACH, Rank, grow, spectral, times, unexplained
 
 # Random starts, the trimming steps each is given, and those the best one is given.
 TRIALS, TRIAL_STEPS, BEST_STEPS = 40, 2, 10
 LEAST_SAMPLES = 4
-# A fit of the majority has no larger median residual than this times that of all samples.
+# A fit of the majority has no larger median residual than this times that of the other question.
 LOST = 1.5
+# Samples that fit the majority's subspace almost as well as one that was fitted to them, too, look
+# like it, where what is rejected with them in lies so many times further out.
+FITTING, APART = 1.5, 4.0
 # Samples among which the trials are judged.
 JURY = 300
 # Samples closer than this share of the typical squared distance are copies of one.
@@ -94,10 +97,33 @@ class Trials:
         return float(self.weight[kept] @ s[kept]), kept, fitted
 
 
+def overtaken(grown: Solution, other: Solution, weight: np.ndarray) -> bool:
+    """Tell whether the other question has the better answer to this one, too.
+
+    Outliers inside a small subspace of their own can win the half and then never grow. And growth
+    from the better half can stop among good samples, where their residuals are of two sizes.
+    """
+
+    def median(fit: Solution) -> float:
+        return lower_quantile(weighted_quantiles(fit.residuals, weight))
+
+    if median(grown) > LOST * median(other):
+        return True
+    kept = other.weights > 0.5
+    more = kept & (grown.weights < 0.5)
+    if kept.all() or not more.any():
+        return False
+    nearest = lower_quantile(other.residuals[~kept], 0.25)
+    apart = nearest > APART * other.residuals[kept].max()
+    # A kind of its own needs directions of its own.
+    fitting = weight[more] @ (grown.residuals - FITTING * other.residuals)[more] < 0
+    return bool(apart and fitting)
+
+
 def minority(
     source: Source,
     start: State,
-    loss: Loss,
+    loss: Correntropy,
     options: Options,
     sample_weight: np.ndarray | None,
     rng: np.random.RandomState,
@@ -119,8 +145,7 @@ def minority(
     counted = better_half(s, once) * once
     state = State(mean, fitted.factors, np.concatenate(part.norms), s, counted)
     grown = grow(source, state, loss, options, once)
-    plain = grow(source, start, loss, options, once)
-    medians = [lower_quantile(weighted_quantiles(f.residuals, once)) for f in (grown, plain)]
-    # Outliers inside a small subspace of their own can win the half and then never grow.
-    lost = medians[0] > LOST * medians[1]
-    return (plain if lost else grown), np.zeros(len(rows), dtype=bool)
+    wide = replace(loss, reach=REACH["unexplained"])
+    other = unexplained(source, start, wide, options, once, rng)[0]
+    taken = other if overtaken(grown, other, once) else grown
+    return taken, np.zeros(len(rows), dtype=bool)

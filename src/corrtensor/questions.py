@@ -19,8 +19,6 @@ from corrtensor.sources import Source
 from corrtensor.starts import spherical, times, transplant, unexplained
 from corrtensor.subsample import SUBSAMPLE, compress, draw
 
-# How far above the median good residuals reach, in standard deviations of their logarithm.
-REACH = {"unexplained": 4.5, "minority": 1.8}
 STARTS: dict[str, Start] = {
     "tight": unexplained,
     "spherical": spherical,

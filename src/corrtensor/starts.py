@@ -31,6 +31,8 @@ from corrtensor.threads import single_blas
 
 Rank = int | float | str | None
 
+# How far above the median good residuals reach, in standard deviations of their logarithm.
+REACH = {"unexplained": 4.5, "minority": 1.6}
 TIGHT_ROUNDS, TIGHT_SWEEPS = 2, 8
 GROWING_ROUNDS, GROWING_SWEEPS = 10, 2
 MEDIAN_STEPS = 20
