@@ -25,12 +25,14 @@ from corrtensor.starts import spectral, times
 Start = Callable[..., tuple[Solution, np.ndarray]]
 
 # Good distances end so many standard deviations of their logarithm above the median, but at no
-# less than so many medians: a core with entries twice as large as usual does little harm.
-REACH, LEAST = 4.0, 2.0
+# less than so many medians: a core with somewhat larger entries than usual does little harm.
+REACH, LEAST = 4.0, 1.75
 # Ratios of quartiles above this are no spread but a sign of copies.
 WIDEST = 10.0
 # Fewer samples than this tell nothing about one another; a half has no fewer than this.
 FEWEST, FEWEST_HALF = 20, 25
+# What is kept grows no faster than this: while it is small, outliers look nearer than they are.
+FASTEST = 1.25
 # Times that a start is sought, and steps in which the samples near inside are found each time.
 ROUNDS, STEPS = 5, 10
 
@@ -125,11 +127,12 @@ class Cores:
         for _ in range(STEPS):
             model, distance = self.measure(kept)
             cut = edge(distance, self.weight * kept) if enough else math.inf
-            near = distance <= cut
+            most = min(len(kept), int(FASTEST * kept.sum()) + 1)
+            near = distance <= min(cut, np.partition(distance, most - 1)[most - 1])
             if np.array_equal(near, kept):
                 break
             kept = near
-        return model, cut, near
+        return model, cut, distance <= cut
 
     def majority(self, kept: np.ndarray) -> tuple[CoreModel, float, np.ndarray]:
         """Settle on a set that holds at least half of the samples, or on all of them."""
