@@ -15,7 +15,7 @@ from corrtensor.losses import Correntropy, Loss, lower_quantile
 from corrtensor.questions import STARTS, Answer, ask
 from corrtensor.solver import Contested, Options, Solution, State, solve, weighted_quantiles
 from corrtensor.sources import Source
-from corrtensor.starts import REACH, distances, times
+from corrtensor.starts import REACH, Rank, distances, spectral, survey, times
 from corrtensor.subspace import MultilinearSubspace
 from corrtensor.watching import effective_samples
 
@@ -245,6 +245,11 @@ class CorrTensor(MultilinearSubspace):
         d = distances(source, start)
         typical = lower_quantile(weighted_quantiles(d, sample_weight))
         return times(np.minimum(1.0, typical / np.maximum(d, 1e-300)), sample_weight)
+
+    def _begin(self, source: Source, ranks: tuple[Rank, ...], **known: Any) -> State:
+        sought = self._start_name() in STARTS or self.leverage
+        # A search has a start of its own, for the samples that it is given.
+        return (survey if sought else spectral)(source, ranks, **known)
 
     def _sweep(
         self,

@@ -76,8 +76,7 @@ def ask(
     weight = None if sample_weight is None else sample_weight[part.drawn]
     if name in COMPRESSED and not leverage:
         part = compress(part, start.ranks, weight)
-    if part.source is not source:
-        start = part.start(start.ranks, options.center is not None, weight)
+    start = part.start(start.ranks, options.center is not None, weight)
     given, inside = (part.source, start, loss, options, weight, rng), None
     if leverage:
         if seek is unexplained:

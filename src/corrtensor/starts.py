@@ -113,6 +113,23 @@ def spectral(
     return State(mean, tuple(factors), norms, spares=spares)
 
 
+def survey(
+    source: Source,
+    ranks: tuple[Rank, ...],
+    *,
+    centered: bool = True,
+    weights: np.ndarray | None = None,
+) -> State:
+    """Return the mean and the samples' norms; the factors are zeros, yet to be sought."""
+    shape = source.sample_shape
+    part = source.reduce(RawPass(()), weights=weights)
+    mean = np.asarray(part.sums.first) / part.sums.weight if centered else np.zeros(shape)
+    nothing = (
+        None if k is None else np.zeros((a, int(k))) for a, k in zip(shape, ranks, strict=True)
+    )
+    return State(mean, tuple(nothing), np.concatenate(part.norms))
+
+
 def times(weights: np.ndarray, sample_weight: np.ndarray | None) -> np.ndarray:
     """Return weights times those the user gave, if any."""
     return weights if sample_weight is None else weights * sample_weight

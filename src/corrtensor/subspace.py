@@ -293,7 +293,9 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
         def start_with(ranks: tuple[Rank, ...], weights: np.ndarray | None = weight) -> State:
             return spectral(source, ranks, centered=centered, weights=weights)
 
-        start = start_with(ranks)
+        settled = not any(isinstance(k, float | str) for k in ranks)
+        begin = self._begin if settled else spectral
+        start = begin(source, ranks, centered=centered, weights=weight)
         refuse_identical(start, weight, np.finfo(source.dtype).eps)
 
         def run(start: State) -> Solution:
@@ -303,7 +305,7 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
             kept = Checkpoint(self.checkpoint, mark).options(options, start)
             return self._sweep(source, start, loss, kept, weight)
 
-        if not any(isinstance(k, float | str) for k in ranks):
+        if settled:
             return run(start)
         # Ranks depend on the weights, and these on the ranks: once more is enough. An elbow is
         # sought last: outliers would move it, and large ranks tell them from good samples.
@@ -340,6 +342,9 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
     ) -> np.ndarray | None:
         """Return the weights by which ranks are first chosen."""
         return sample_weight
+
+    def _begin(self, source: Source, ranks: tuple[Rank, ...], **known: Any) -> State:
+        return spectral(source, ranks, **known)
 
     def _sweep(
         self,
