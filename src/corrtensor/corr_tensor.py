@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 
 from corrtensor.losses import Correntropy, Loss, lower_quantile
 from corrtensor.questions import STARTS, Answer, ask
-from corrtensor.solver import Contested, Options, Solution, State, solve, weighted_quantiles
+from corrtensor.solver import Options, Solution, State, solve, weighted_quantiles
 from corrtensor.sources import Source
 from corrtensor.starts import REACH, Rank, distances, spectral, survey, times
 from corrtensor.subspace import MultilinearSubspace
@@ -260,7 +260,7 @@ class CorrTensor(MultilinearSubspace):
         sample_weight: np.ndarray | None,
     ) -> Solution:
         name = self._start_name()
-        answer = Answer(start, Contested())
+        answer = Answer(start, loss)
         if name == "given":
             answer = replace(answer, state=self._given(source, start))
         elif name != "2dsvd" or self.leverage:
@@ -272,7 +272,7 @@ class CorrTensor(MultilinearSubspace):
             inside, prior = np.ones(source.n_samples, dtype=bool), sample_weight
         else:
             prior = times(inside.astype(float), sample_weight)
-        solution = solve(source, answer.state, loss, options, prior)
+        solution = solve(source, answer.state, answer.loss, options, prior)
         return replace(
             solution,
             weights=solution.weights * inside,

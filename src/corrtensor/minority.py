@@ -15,7 +15,7 @@ from corrtensor.kernels import ResidualPass
 from corrtensor.losses import Correntropy, Power, lower_quantile
 from corrtensor.solver import Options, Solution, State, solve, weighted_quantiles
 from corrtensor.sources import Source
-from corrtensor.starts import REACH, Rank, grow, spectral, times, unexplained
+from corrtensor.starts import REACH, Rank, grow, leaves_apart, spectral, times, unexplained
 
 # Random starts, the trimming steps each is given, and those the best one is given.
 TRIALS, TRIAL_STEPS, BEST_STEPS = 40, 2, 10
@@ -23,8 +23,8 @@ LEAST_SAMPLES = 4
 # A fit of the majority has no larger median residual than this times that of the other question.
 LOST = 1.5
 # Samples that fit the majority's subspace almost as well as one that was fitted to them, too, look
-# like it, where what is rejected with them in lies so many times further out.
-FITTING, APART = 1.5, 4.0
+# like it, where what is rejected with them in lies far out.
+FITTING = 1.5
 # Samples among which the trials are judged.
 JURY = 300
 # Samples closer than this share of the typical squared distance are copies of one.
@@ -109,15 +109,10 @@ def overtaken(grown: Solution, other: Solution, weight: np.ndarray) -> bool:
 
     if median(grown) > LOST * median(other):
         return True
-    kept = other.weights > 0.5
-    more = kept & (grown.weights < 0.5)
-    if kept.all() or not more.any():
-        return False
-    nearest = lower_quantile(other.residuals[~kept], 0.25)
-    apart = nearest > APART * other.residuals[kept].max()
+    more = (other.weights > 0.5) & (grown.weights < 0.5)
     # A kind of its own needs directions of its own.
     fitting = weight[more] @ (grown.residuals - FITTING * other.residuals)[more] < 0
-    return bool(apart and fitting)
+    return bool(fitting and leaves_apart(other))
 
 
 def minority(

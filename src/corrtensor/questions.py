@@ -6,13 +6,13 @@ grow with the data, and then judged on all samples.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
 
 from corrtensor.leverage import Start, plain, without_leverage
-from corrtensor.losses import Loss
+from corrtensor.losses import Correntropy, Loss
 from corrtensor.minority import minority, multiplicity
 from corrtensor.solver import Contested, Options, State
 from corrtensor.sources import Source
@@ -36,13 +36,14 @@ COMPRESSED = ("tight",)
 
 @dataclass(frozen=True)
 class Answer:
-    """A start, and the samples on which another question would have another answer.
+    """A start, the loss to go on with, and the samples on which another question would differ.
 
     ``inside`` marks the samples that are not set aside for their leverage, if that was asked.
     """
 
     state: State
-    contested: Contested
+    loss: Loss
+    contested: Contested = field(default_factory=Contested)
     inside: np.ndarray | None = None
 
 
@@ -92,4 +93,8 @@ def ask(
     else:
         state = transplant(part.lift(solution), source, norms, sample_weight)
     doubted = (doubted | copied(part.source)) & (solution.weights > 0.5)
-    return Answer(state, Contested(part.drawn[doubted], float(doubted.mean())), inside)
+    # What grew further than the question asks for is held by a loss that reaches as far.
+    assert isinstance(loss, Correntropy)  # noqa: S101
+    assert isinstance(solution.loss, Correntropy)  # noqa: S101
+    loss = replace(loss, reach=max(loss.reach, solution.loss.reach))
+    return Answer(state, loss, Contested(part.drawn[doubted], float(doubted.mean())), inside)

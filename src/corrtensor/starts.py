@@ -43,9 +43,12 @@ MASKED_MEDIAN, MASKED_SHARE = 0.8, 0.2
 AGREED_SHARE, AGREED_MEDIAN = 0.1, 0.98
 # A fit that leaves the majority this share of its residuals is worth growing again, less far.
 PROMISING, STRICT = 0.9, 2.5
+# A few good samples of a rare kind may lie so many times the reach out, if what is rejected is this
+# much further out than they are, and the majority's residuals grow by no more than this.
+FURTHER, APART, FEW, BEARABLE = 2.0, 4.0, 0.05, 1.1
 # Parts of the samples, each judged by a fit to the others.
 FOLDS = 5
-# A weight below this in the tight rounds is a doubt.
+# A weight below this is next to nothing; in the tight rounds, a doubt.
 DOUBTED = 0.05
 # Rounds end when no weight changes by more than this.
 SETTLED = 0.02
@@ -216,6 +219,14 @@ def distrusted(
     return grow(source, state, loss, options, sample_weight)
 
 
+def leaves_apart(fit: Solution) -> bool:
+    """Tell whether a fit rejects anything, and that much further out than all it keeps."""
+    kept = fit.weights > 0.5
+    if kept.all() or not kept.any():
+        return False
+    return lower_quantile(fit.residuals[~kept], 0.25) > APART * float(fit.residuals[kept].max())
+
+
 def unexplained(
     source: Source,
     start: State,
@@ -236,7 +247,8 @@ def unexplained(
     right when it explains the majority much better, or no worse without many samples; when they
     differ on a few, these are explained, and the first is right. Where the tight rounds explained
     the majority better than what grew from them, a third fit grows less far; a fourth judges
-    every sample by a fit without it.
+    every sample by a fit without it. At last the result grows further than usual, and what that
+    adds stays if it is little, costs little, and is far from all that is left out.
     """
     count = np.ones(source.n_samples) if sample_weight is None else sample_weight
 
@@ -258,6 +270,17 @@ def unexplained(
         better = gain(fit, other)
         return better < MASKED_MEDIAN or (lost(fit, other) > MASKED_SHARE and better < 1 + SETTLED)
 
+    def with_rare(fit: Solution) -> Solution:
+        """Return what grows further from the fit, if all that adds is a few of a rare kind."""
+        state = replace(fit.state, counted=times(fit.weights, sample_weight))
+        further = replace(loss, reach=FURTHER * loss.reach)
+        reached = weights_of(calibrated(further, source, state, sample_weight), fit.residuals)
+        if not strict or not ((reached > DOUBTED) & (fit.weights < 0.5)).any():
+            return fit
+        far = grow(source, state, further, options, sample_weight)
+        rare = lost(far, fit) <= FEW and gain(fit, far) < BEARABLE
+        return far if rare and leaves_apart(far) else fit
+
     start = measured(source, start)
     assert start.norms is not None  # noqa: S101
     noise = rounding_of(start.norms, source.dtype, sample_weight) * source.unit**2
@@ -268,7 +291,7 @@ def unexplained(
     fresh = afresh(source, start, kept, options)
     glance = solve(source, fresh, tight, options.brief(1), sample_weight)
     if lost(best, glance) <= AGREED_SHARE and gain(best, glance) >= AGREED_MEDIAN:
-        return best, glance.weights < DOUBTED
+        return with_rare(best), glance.weights < DOUBTED
     state = start
     for _ in range(TIGHT_ROUNDS):
         shaken = solve(source, state, tight, options.brief(TIGHT_SWEEPS), sample_weight)
@@ -289,7 +312,7 @@ def unexplained(
     if strict:
         apart = distrusted(source, best, loss, options, sample_weight)
         best = apart if masked(best, apart) else best
-    return best, shaken.weights < DOUBTED
+    return with_rare(best), shaken.weights < DOUBTED
 
 
 def spherical(
