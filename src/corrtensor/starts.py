@@ -43,9 +43,11 @@ MASKED_MEDIAN, MASKED_SHARE = 0.8, 0.2
 AGREED_SHARE, AGREED_MEDIAN = 0.1, 0.98
 # A fit that leaves the majority this share of its residuals is worth growing again, less far.
 PROMISING, STRICT = 0.9, 2.5
-# A few good samples of a rare kind may lie so many times the reach out, if what is rejected is this
-# much further out than they are, and the majority's residuals grow by no more than this.
-FURTHER, APART, FEW, BEARABLE = 2.0, 4.0, 0.05, 1.1
+# A few good samples of a rare kind may lie so many times the reach out, if the majority's residuals
+# grow by no more than this when they come back.
+FURTHER, FEW, BEARABLE = 2.0, 0.05, 1.1
+# What is rejected is apart if it lies so many squared widths of the loss out, but for this share.
+APART, NEAREST = 4.0, 0.1
 # Parts of the samples, each judged by a fit to the others.
 FOLDS = 5
 # A weight below this is next to nothing; in the tight rounds, a doubt.
@@ -220,11 +222,12 @@ def distrusted(
 
 
 def leaves_apart(fit: Solution) -> bool:
-    """Tell whether a fit rejects anything, and that much further out than all it keeps."""
-    kept = fit.weights > 0.5
-    if kept.all() or not kept.any():
+    """Tell whether a fit rejects anything, and that far beyond the width of its loss."""
+    assert isinstance(fit.loss, Correntropy)  # noqa: S101
+    rejected = fit.residuals[fit.weights < 0.5]
+    if not rejected.size:
         return False
-    return lower_quantile(fit.residuals[~kept], 0.25) > APART * float(fit.residuals[kept].max())
+    return lower_quantile(rejected, NEAREST) > APART * fit.loss.width**2
 
 
 def unexplained(
