@@ -189,3 +189,16 @@ def test_chosen_samples_are_those(copied, held, kind, tmp_path, monkeypatch):
     rows = np.concatenate([x for _, _, x in part.blocks(0, 5)])
     assert_allclose(rows, (X[drawn] - 0.5) / 2, rtol=1e-6)
     assert part.in_memory == (kind == "memory" or held > 0)
+
+
+def test_a_search_needs_no_subspace_of_all_samples(images, monkeypatch):
+    """2DSVD of everything was the dearest pass of a large fit, and nothing came of it."""
+
+    def refused(*given, **known):
+        raise AssertionError("2DSVD of all samples")
+
+    expected = CorrTensor((3, 2)).fit(images)
+    monkeypatch.setattr("corrtensor.corr_tensor.spectral", refused)
+    assert np.array_equal(CorrTensor((3, 2)).fit(images).weights_, expected.weights_)
+    with pytest.raises(AssertionError, match="2DSVD"):
+        CorrTensor((3, 2), init="2dsvd").fit(images)
