@@ -13,7 +13,7 @@ import numpy as np
 
 from corrtensor.kernels import ResidualPass
 from corrtensor.losses import Correntropy, Power, lower_quantile
-from corrtensor.solver import Options, Solution, State, solve, weighted_quantiles
+from corrtensor.solver import Options, Solution, State, rounding_of, solve, weighted_quantiles
 from corrtensor.sources import Source
 from corrtensor.starts import REACH, Rank, grow, leaves_apart, spectral, times, unexplained
 
@@ -97,7 +97,7 @@ class Trials:
         return float(self.weight[kept] @ s[kept]), kept, fitted
 
 
-def overtaken(grown: Solution, other: Solution, weight: np.ndarray) -> bool:
+def overtaken(grown: Solution, other: Solution, weight: np.ndarray, noise: float) -> bool:
     """Tell whether the other question has the better answer to this one, too.
 
     Outliers inside a small subspace of their own can win the half and then never grow. And growth
@@ -105,14 +105,14 @@ def overtaken(grown: Solution, other: Solution, weight: np.ndarray) -> bool:
     """
 
     def median(fit: Solution) -> float:
-        return lower_quantile(weighted_quantiles(fit.residuals, weight))
+        return max(noise, lower_quantile(weighted_quantiles(fit.residuals, weight)))
 
     if median(grown) > LOST * median(other):
         return True
     more = (other.weights > 0.5) & (grown.weights < 0.5)
     # A kind of its own needs directions of its own.
     fitting = weight[more] @ (grown.residuals - FITTING * other.residuals)[more] < 0
-    return bool(fitting and leaves_apart(other))
+    return bool(fitting and leaves_apart(other, weight))
 
 
 def minority(
@@ -122,6 +122,8 @@ def minority(
     options: Options,
     sample_weight: np.ndarray | None,
     rng: np.random.RandomState,
+    *,
+    strict: bool = True,
 ) -> tuple[Solution, np.ndarray]:
     """Fit the majority, then let it grow; nothing it takes in is doubted."""
     rows = source.take(np.arange(source.n_samples))
@@ -141,6 +143,8 @@ def minority(
     state = State(mean, fitted.factors, np.concatenate(part.norms), s, counted)
     grown = grow(source, state, loss, options, once)
     wide = replace(loss, reach=REACH["unexplained"])
-    other = unexplained(source, start, wide, options, once, rng)[0]
-    taken = other if overtaken(grown, other, once) else grown
+    other = unexplained(source, start, wide, options, once, rng, strict=strict)[0]
+    assert state.norms is not None  # noqa: S101
+    noise = rounding_of(state.norms, source.dtype, once) * source.unit**2
+    taken = other if overtaken(grown, other, once, noise) else grown
     return taken, np.zeros(len(rows), dtype=bool)

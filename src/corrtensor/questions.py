@@ -80,9 +80,9 @@ def ask(
     start = part.start(start.ranks, options.center is not None, weight)
     given, inside = (part.source, start, loss, options, weight, rng), None
     if leverage:
-        if seek is unexplained:
+        if seek in (unexplained, minority):
             # The half that a stricter fit keeps may be the one that bent the subspace.
-            seek = partial(unexplained, strict=False)
+            seek = partial(seek, strict=False)
         solution, doubted, regions = without_leverage(seek, *given)
         inside = np.all([region.holds(source) for region in regions], axis=0)
         sample_weight = times(inside.astype(float), sample_weight)

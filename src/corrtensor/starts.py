@@ -45,7 +45,7 @@ AGREED_SHARE, AGREED_MEDIAN = 0.1, 0.98
 PROMISING, STRICT = 0.9, 2.5
 # A few good samples of a rare kind may lie so many times the reach out, if the majority's residuals
 # grow by no more than this when they come back.
-FURTHER, FEW, BEARABLE = 2.0, 0.05, 1.1
+FURTHER, FEW, BEARABLE = 2.0, 0.02, 1.1
 # What is rejected is apart if it lies so many squared widths of the loss out, but for this share.
 APART, NEAREST = 4.0, 0.1
 # Parts of the samples, each judged by a fit to the others.
@@ -221,13 +221,15 @@ def distrusted(
     return grow(source, state, loss, options, sample_weight)
 
 
-def leaves_apart(fit: Solution) -> bool:
+def leaves_apart(fit: Solution, sample_weight: np.ndarray | None) -> bool:
     """Tell whether a fit rejects anything, and that far beyond the width of its loss."""
     assert isinstance(fit.loss, Correntropy)  # noqa: S101
-    rejected = fit.residuals[fit.weights < 0.5]
-    if not rejected.size:
+    rejected = times((fit.weights < 0.5).astype(float), sample_weight)
+    if not rejected.any():
         return False
-    return lower_quantile(rejected, NEAREST) > APART * fit.loss.width**2
+    nearest = lower_quantile(weighted_quantiles(fit.residuals, rejected), NEAREST)
+    # Not a power: that of a huge width is an error, not infinity.
+    return nearest > APART * fit.loss.width * fit.loss.width
 
 
 def unexplained(
@@ -275,14 +277,16 @@ def unexplained(
 
     def with_rare(fit: Solution) -> Solution:
         """Return what grows further from the fit, if all that adds is a few of a rare kind."""
+        if not strict or loss.scale != "auto":
+            return fit
         state = replace(fit.state, counted=times(fit.weights, sample_weight))
         further = replace(loss, reach=FURTHER * loss.reach)
         reached = weights_of(calibrated(further, source, state, sample_weight), fit.residuals)
-        if not strict or not ((reached > DOUBTED) & (fit.weights < 0.5)).any():
+        if not ((reached > DOUBTED) & (fit.weights < 0.5)).any():
             return fit
         far = grow(source, state, further, options, sample_weight)
-        rare = lost(far, fit) <= FEW and gain(fit, far) < BEARABLE
-        return far if rare and leaves_apart(far) else fit
+        rare = lost(far, fit) <= FEW and gain(fit, far) < BEARABLE and not lost(fit, far)
+        return far if rare and leaves_apart(far, sample_weight) else fit
 
     start = measured(source, start)
     assert start.norms is not None  # noqa: S101

@@ -311,13 +311,11 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
         # sought last: outliers would move it, and large ranks tell them from good samples.
         coarse = tuple(FIRST_SHARE if isinstance(k, str) else k for k in ranks)
         chosen = start_with(coarse, self._first_weights(source, start, weight)).ranks
-        if chosen != start.ranks:
-            start = start_with(chosen)
-        solution = run(start)
+        solution = run(self._begin(source, chosen, centered=centered, weights=weight))
         again = start_with(ranks, times(solution.weights, weight)).ranks
         if again == chosen:
             return solution
-        return run(start_with(again))
+        return run(self._begin(source, again, centered=centered, weights=weight))
 
     def _first_source(self, X: Any) -> Source:
         # Without a mean, the origin itself is the centre, and must not be moved.
@@ -410,7 +408,7 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
                 source = self._first_source(X)
                 stream = begin(source, self.mean_, self.factors_, self.residuals_)
             source = source_of(X, origin=stream.origin, unit=stream.unit, **options)
-            self._stream, batch = absorb(stream, source, self._loss(), self.center, decay)
+            self._stream, batch = absorb(stream, source, self.loss_, self.center, decay)
             mean = stream.origin + stream.unit * self._stream.state.mean
             factors = self._stream.state.factors
             known = CoreModel(self.core_location_, self.core_scale_)

@@ -56,10 +56,14 @@ class _SingleBlas:
 
     def _release(self) -> None:
         limit, self._limit = self._limit, None
-        if limit is None:
+        try:
+            if limit is not None:
+                limit.restore_original_limits()
+                return
+        except BaseException:
             self._set_threads(self._outside)
-        else:
-            limit.restore_original_limits()
+            raise
+        self._set_threads(self._outside)
 
     def _set_threads(self, count: int) -> Any:
         assert self._controller is not None  # noqa: S101
