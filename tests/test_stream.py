@@ -1,5 +1,7 @@
 """Data seen once, batch by batch. Approximate by design: the figures below say how close."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -113,3 +115,9 @@ def test_a_bad_batch_leaves_the_stream_alone(make_samples):
     with pytest.raises(ValueError, match="shape"):
         model.partial_fit(X[:, :5])
     assert vars(model) == before
+
+
+def test_a_stream_keeps_the_reach_that_the_first_batch_settled_on(images):
+    model = CorrTensor((3, 2)).partial_fit(images)
+    model.loss_ = replace(model.loss_, reach=7.0)
+    assert model.partial_fit(images).loss_.reach == 7.0

@@ -10,6 +10,7 @@ from corrtensor import CorrTensor, make, sources, starts
 from corrtensor.corr_tensor import RejectionWarning
 from corrtensor.datasets import block_outliers, load_faces
 from corrtensor.kernels import ResidualPass
+from corrtensor.losses import Correntropy
 from corrtensor.sources import Source
 from corrtensor.starts import spectral
 from corrtensor.subsample import compress, draw
@@ -202,3 +203,21 @@ def test_a_search_needs_no_subspace_of_all_samples(images, monkeypatch):
     assert np.array_equal(CorrTensor((3, 2)).fit(images).weights_, expected.weights_)
     with pytest.raises(AssertionError, match="2DSVD"):
         CorrTensor((3, 2), init="2dsvd").fit(images)
+
+
+def test_a_huge_width_has_a_square(images):
+    """Samples have small weights beside the nearest ones, however wide the loss is."""
+    model = CorrTensor((3, 2), alpha=1.5, beta=1e160, reject="minority")
+    assert np.isfinite(model.fit(images).weights_).all()
+
+
+def test_what_is_apart_counts_by_its_weight():
+    """Two samples of weight 20 are forty samples."""
+    s, kept = np.r_[np.ones(100), 3.0, 3.0, 90.0, 90.0], np.r_[np.ones(100), np.zeros(4)]
+    fit = starts.Solution(
+        mean=np.zeros(1), factors=(), weights=kept, residuals=s, objective=np.zeros(1), n_iter=1,
+        status="converged", loss=Correntropy(unit=0.5), state=None,
+    )  # fmt: skip
+    assert not starts.leaves_apart(fit, None)
+    assert starts.leaves_apart(fit, np.r_[np.ones(102), 20.0, 20.0])
+    assert not starts.leaves_apart(fit, np.r_[np.ones(100), np.zeros(4)])

@@ -6,6 +6,7 @@ import threading
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 from corrtensor import CorrTensor, make
 from corrtensor.sources import Source
@@ -106,19 +107,27 @@ def test_a_limit_that_is_collected_while_its_lock_is_held():
     assert single_blas._users == 0
 
 
-def test_an_interrupt_while_the_limit_is_set(monkeypatch):
-    before, usual = single_blas.threads(), single_blas._set_threads
+class _NeverRestored:
+    def restore_original_limits(self):
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("when", ["set", "restored"])
+def test_an_interrupt_while_the_limit_is(when, monkeypatch):
+    usual = single_blas._set_threads
 
     def interrupted(count):
         usual(count)
-        if count == 1:
+        if count == 1 and when == "set":
             raise KeyboardInterrupt
+        return _NeverRestored()
 
-    monkeypatch.setattr(single_blas, "_set_threads", interrupted)
-    with pytest.raises(KeyboardInterrupt), single_blas():
-        pass
-    assert single_blas._users == 0
-    assert single_blas.threads() == before
+    with threadpool_limits(2, user_api="blas"):
+        monkeypatch.setattr(single_blas, "_set_threads", interrupted)
+        with pytest.raises(KeyboardInterrupt), single_blas():
+            assert single_blas._users == 1
+        assert single_blas._users == 0
+        assert single_blas.threads() == 2
 
 
 def _fit_in_child(stack, queue):
