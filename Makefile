@@ -1,9 +1,15 @@
 # Every target makes the local environment .venv once and reuses it until pyproject.toml changes.
 PYTHON ?= python3
 BIN := .venv/bin
+# For the studies: folder of the data sets; seeds; fits at a time; where records and pages go;
+# fewer cases.
+DATA ?=
+TRIALS ?=
+JOBS ?=
+OUT ?=
 QUICK ?=
 
-.PHONY: demo test test-slow test-lowest torture lint bench docs docs-test clean
+.PHONY: demo test test-slow test-lowest lint paper robustness bench torture docs docs-test clean
 
 demo: .venv/demo.stamp
 	$(BIN)/corrtensor demo
@@ -19,11 +25,6 @@ lint: .venv/test.stamp
 	$(BIN)/ruff format --quiet --check .
 	$(BIN)/mypy
 
-# Mutated files, faults, many fits, for some minutes; docs/reliability.md quotes the figures.
-MINUTES ?= 25
-torture: .venv/test.stamp
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m corrtensor.experiments.torture --minutes $(MINUTES) --out docs/records/torture.json
-
 # The core's tests on the lowest versions that pyproject.toml allows.
 CORE_TESTS := $(addprefix tests/test_,estimators.py bad_input.py losses.py invariances.py properties.py \
 	storage.py checkpoint.py failed_fits.py methods.py baselines.py numerical_trust.py)
@@ -36,8 +37,24 @@ test-lowest: .venv-lowest/stamp
 		$$($(PYTHON) -c "import tomllib; print(*(d.replace('>=', '==') for d in tomllib.load(open('pyproject.toml', 'rb'))['project']['dependencies']))")
 	touch $@
 
-bench: .venv/test.stamp
-	$(BIN)/corrtensor bench $(if $(QUICK),--quick)
+# The studies of studies/README.md. Records stay: stopped and started again, a run goes on.
+# NAMES="table1 fig2" chooses among the paper's tables and figures.
+NAMES ?= all
+WHERE = $(if $(OUT),--out $(OUT))
+RUN = $(if $(DATA),--data $(DATA)) $(if $(TRIALS),--trials $(TRIALS)) $(if $(JOBS),--jobs $(JOBS)) $(WHERE)
+paper: .venv/studies.stamp
+	$(BIN)/python -m studies.paper $(NAMES) $(RUN)
+
+robustness: .venv/studies.stamp
+	$(BIN)/python -m studies.robustness $(RUN) $(if $(QUICK),--quick)
+
+bench: .venv/studies.stamp
+	$(BIN)/python -m studies.bench $(WHERE) $(if $(QUICK),--quick)
+
+# Mutated files, faults, many fits, for some minutes; docs/reliability.md quotes the figures.
+MINUTES ?= 25
+torture: .venv/studies.stamp
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m studies.torture --minutes $(MINUTES) --out $(or $(OUT),docs/records/torture.json)
 
 # The gallery runs its scripts once; later builds run those that changed.
 docs: .venv/docs.stamp
@@ -56,10 +73,15 @@ docs-test: docs
 	$(BIN)/python -m pip install --quiet --editable '.[demo]'
 	touch $@
 
+.venv/studies.stamp: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --editable '.[studies]'
+	touch .venv/demo.stamp $@
+
 .venv/test.stamp: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --editable '.[test]'
-	touch .venv/demo.stamp $@
+	touch .venv/demo.stamp .venv/studies.stamp $@
 
 clean:
 	rm -rf .venv .venv-lowest build dist .mypy_cache .ruff_cache .pytest_cache

@@ -1,6 +1,7 @@
 """Shared data: small stacks with a planted subspace, and the folder of the real ones."""
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -61,3 +62,30 @@ def data_dir():
     if not (folder / "yale.npz").is_file():
         pytest.skip(f"no real data in {folder}")
     return folder
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command said, and its exit code."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+
+    @property
+    def output(self):
+        return self.stdout + self.stderr
+
+
+@pytest.fixture
+def call_study(capsys):
+    """Call the main function of a study as its command line does."""
+
+    def call(main, *arguments):
+        try:
+            code = main(list(arguments))
+        except SystemExit as stopped:
+            code = stopped.code
+        return Answer(code or 0, *capsys.readouterr())
+
+    return call

@@ -6,8 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from corrtensor.experiments import bench, bench_memory
-from corrtensor.report.speed import read_bench, speed_page
+from studies.bench import cases as bench
+from studies.bench import memory_cases
+from studies.bench.__main__ import main
+from studies.bench.page import read_bench, speed_page
 
 
 def test_nominal_operations_against_a_count_by_hand():
@@ -62,22 +64,18 @@ def test_a_fit_that_rests_early_is_no_measure_of_a_sweep():
 
 
 def test_the_sparse_file_has_its_size_and_some_noise(tmp_path):
-    bench_memory.sparse_file(tmp_path / "x", 1000)
+    memory_cases.sparse_file(tmp_path / "x", 1000)
     X = np.memmap(tmp_path / "x", np.uint8, "r", shape=(1000, 100, 100))
     assert 300 < (X.reshape(1000, -1).max(axis=1) > 0).sum() <= 500
 
 
 @pytest.mark.parametrize(("ok", "code"), [(True, 0), (False, 1), (None, 0)])
-def test_the_command_prints_a_table_and_writes_records(ok, code, tmp_path, monkeypatch):
-    from typer.testing import CliRunner
-
-    from corrtensor.cli import build_app
-
+def test_the_command_prints_a_table_and_writes_records(ok, code, call_study, tmp_path, monkeypatch):
     row = bench.BenchRow("partial_tucker 64x64", "0.81 s", "33.9 s", 41.9, ">= 30", ok)
     monkeypatch.setattr(bench, "run_bench", lambda quick: iter([row]))
     points = [bench.Point("samples N", "MPCA", n, n / 1e3) for n in (10, 20)]
     monkeypatch.setattr(bench, "run_series", lambda quick: points)
-    result = CliRunner().invoke(build_app(), ["bench", "--quick", "--out", str(tmp_path / "out")])
+    result = call_study(main, "--quick", "--out", str(tmp_path / "out"))
     assert result.exit_code == code
     assert "41.90" in result.stdout
     assert ("short" in result.stdout) == (ok is False)

@@ -543,7 +543,7 @@ def test_sweeps_are_watched_where_an_estimator_tells_them(monkeypatch):
 # ---- help
 
 
-@pytest.mark.parametrize("command", [*FILES, "demo", "bench", "reproduce"])
+@pytest.mark.parametrize("command", [*FILES, "demo"])
 def test_every_command_has_an_example(command):
     text = run(command, "--help").output
     assert f"Example: corrtensor {command}" in " ".join(text.split())

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ import corrtensor.dask_source as dask_source  # noqa: E402
 import corrtensor.holdings as holdings  # noqa: E402
 from corrtensor import CorrTensor, make  # noqa: E402
 from corrtensor.clusters import connect, spread  # noqa: E402
-from corrtensor.experiments.bench_dask import bytes_of_sweep, count_sent  # noqa: E402
+from studies.bench.dask_cases import bytes_of_sweep, count_sent  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings(
     # Distributed's own, when connections of a worker that was killed are cleaned up.
@@ -28,13 +29,15 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore:unclosed:ResourceWarning",
 )
 PATIENCE = 120
+# Workers import by name what the client sends them: studies too.
+ROOT = Path(__file__).parents[1]
 
 
 def start(module, *arguments):
     command = [sys.executable, "-m", f"distributed.cli.{module}", *arguments]
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
     return subprocess.Popen(
-        command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
 
 

@@ -14,9 +14,9 @@ from typer.testing import CliRunner
 
 from corrtensor import cli
 from corrtensor.datasets import load_faces
-from corrtensor.experiments import origin, rows, run_demo
-from corrtensor.experiments.demo import cases
-from corrtensor.report import draw_demo, save_figure
+from corrtensor.demo import origin, rows, run_demo
+from corrtensor.demo.cases import cases
+from corrtensor.demo.figure import draw_demo, save_figure
 
 ROOT = Path(__file__).parents[1]
 
@@ -82,7 +82,7 @@ def test_readme_shows_the_table_the_demo_prints(results):
 @pytest.fixture
 def call(results, monkeypatch):
     """Call the command line on one result that is already there."""
-    monkeypatch.setattr("corrtensor.experiments.run_demo", lambda seed: results[:1])
+    monkeypatch.setattr("corrtensor.demo.run_demo", lambda seed: results[:1])
     return lambda *arguments: CliRunner().invoke(cli.build_app(), arguments)
 
 
@@ -99,9 +99,9 @@ def test_command_prints_a_table_and_saves_a_figure(call, results, tmp_path):
 
 
 def test_the_figure_shows_as_many_stacks_as_asked(results, tmp_path, monkeypatch):
-    monkeypatch.setattr("corrtensor.experiments.run_demo", lambda seed: results[:3])
+    monkeypatch.setattr("corrtensor.demo.run_demo", lambda seed: results[:3])
     drawn = []
-    draw = "corrtensor.report.demo_figure.draw_demo"
+    draw = "corrtensor.demo.figure.draw_demo"
     monkeypatch.setattr(
         draw, lambda shown, _: drawn.append(len(shown)) or draw_demo(results[:1], origin(0))
     )

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from corrtensor import CorrTensor, load, save
-from corrtensor.experiments.torture.faults import (
+from corrtensor.sources import single_blas
+from studies.torture.faults import (
     FAULTS,
     Broken,
     Unsteady,
@@ -17,8 +18,7 @@ from corrtensor.experiments.torture.faults import (
     left_as_it_was,
     quiet_fit,
 )
-from corrtensor.experiments.torture.seeds import samples
-from corrtensor.sources import single_blas
+from studies.torture.seeds import samples
 
 
 @pytest.mark.parametrize("kind", FAULTS)

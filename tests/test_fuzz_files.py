@@ -18,18 +18,18 @@ from scipy.io import loadmat, savemat
 
 import corrtensor as ct
 from corrtensor import encoding
-from corrtensor.experiments.torture.isolated import try_files_apart
-from corrtensor.experiments.torture.mutations import KINDS, mutate
-from corrtensor.experiments.torture.reading import (
+from corrtensor.inputs import InputError, matlab, open_labels, open_samples, opening
+from corrtensor.storage import ModelFileError
+from studies.torture.isolated import try_files_apart
+from studies.torture.mutations import KINDS, mutate
+from studies.torture.reading import (
     READERS,
     lay_out,
     make_seeds,
     no_longer_than,
     try_files,
 )
-from corrtensor.experiments.torture.seeds import sealed
-from corrtensor.inputs import InputError, matlab, open_labels, open_samples, opening
-from corrtensor.storage import ModelFileError
+from studies.torture.seeds import sealed
 
 QUICK = {"zarr": 15, "checkpoint": 40, "folder of images": 60}
 
@@ -54,7 +54,7 @@ def test_mutated_files(reader):
 
 def test_a_reader_that_fails_is_found(monkeypatch):
     """The tests above can fail: by an error, by taking too long."""
-    from corrtensor.experiments.torture import reading
+    from studies.torture import reading
 
     def broken(path):
         raise ZeroDivisionError

@@ -11,7 +11,7 @@ CORE = ["checks", "threads", "chunked", "samples", "losses", "kernels", "sources
 CORE += ["dask_source", "scores", "sketch", "solver", "starts", "subsample", "minority"]
 CORE += ["leverage", "questions", "stream", "watching", "checkpoint", "subspace"]
 CORE += ["corr_tensor", "clusters"]
-LATER = ["methods", "tasks", "experiments", "report", "plot", "cli"]
+LATER = ["methods", "tasks", "demo", "report", "plot", "cli"]
 
 # What each layer may import from the package.
 ALLOWED = {name: set(CORE[:i]) for i, name in enumerate(CORE)}
@@ -78,6 +78,25 @@ def test_imports_come_from_the_left(path):
     assert layer in ALLOWED, f"{layer} is no layer of DESIGN section 5: give it a place here"
     wrong = set(imported(path)) - ALLOWED[layer] - {layer}
     assert not wrong, f"{layer} must not import {sorted(wrong)}"
+
+
+def test_the_package_knows_nothing_of_the_studies():
+    knowing = [
+        str(path.relative_to(PACKAGE))
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if "studies" in named(node)
+    ]
+    assert not knowing
+
+
+def named(node):
+    """The topmost packages that a statement imports."""
+    if isinstance(node, ast.Import):
+        return {alias.name.partition(".")[0] for alias in node.names}
+    if isinstance(node, ast.ImportFrom) and not node.level:
+        return {str(node.module).partition(".")[0]}
+    return set()
 
 
 def test_every_core_layer_is_there():

@@ -9,8 +9,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from corrtensor import CorrTensor
 from corrtensor.datasets import load_faces, pattern_outliers
-from corrtensor.experiments import robustness as grid
 from corrtensor.methods import make
+from studies.robustness import grid
 
 SIMPLE = ("noise", "block", "times 50")
 TWO_RANKS = {"Yale": (20, 50), "ORL": (10, 30), "LFW grey": (10, 30), "MNIST 3": (6, 10)}

@@ -12,8 +12,8 @@ from numpy.testing import assert_array_equal
 from sklearn.base import clone
 
 from corrtensor import CorrTensor
-from corrtensor.experiments.torture.load import many_fits, parallel_fits
 from corrtensor.methods import METHODS, make
+from studies.torture.load import many_fits, parallel_fits
 
 
 def test_many_fits_leave_nothing_behind():

@@ -8,16 +8,20 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from typer.testing import CliRunner
 
-from corrtensor import CorrTensor, cli
+from corrtensor import CorrTensor
 from corrtensor.correntropy import corr_loss
 from corrtensor.datasets import block_outliers, load_faces, load_mnist_part
-from corrtensor.experiments.paper import (
+from corrtensor.losses import Correntropy
+from corrtensor.methods import make
+from corrtensor.metrics import clustering_accuracy
+from corrtensor.tasks import DensityPeaksKMeans
+from studies.paper import (
     COMPANIONS,
     NAMES,
     clusters,
@@ -26,16 +30,14 @@ from corrtensor.experiments.paper import (
     reconstruction,
     study,
 )
-from corrtensor.experiments.paper.images import SETS, STAND_INS, load, unit_norm
-from corrtensor.experiments.paper.pixels import pack, unpack
-from corrtensor.experiments.paper.subspaces import build, printed
-from corrtensor.experiments.published import published
-from corrtensor.experiments.records import Trial, key_of, read_records, run
-from corrtensor.losses import Correntropy
-from corrtensor.methods import make
-from corrtensor.metrics import clustering_accuracy
-from corrtensor.tasks import DensityPeaksKMeans
+from studies.paper.__main__ import main
+from studies.paper.images import SETS, STAND_INS, load, unit_norm
+from studies.paper.pixels import pack, unpack
+from studies.paper.published import published
+from studies.paper.subspaces import build, printed
+from studies.records import Trial, key_of, read_records, run
 
+ROOT = Path(__file__).parents[1]
 STUDIES = (*NAMES, *COMPANIONS.values())
 
 
@@ -47,7 +49,6 @@ def no_real_data(monkeypatch, tmp_path):
 
 def test_all_of_the_paper_is_there():
     assert set(NAMES) == {f"fig{i}" for i in range(1, 12)} | {"table1", "table2", "table3"}
-    assert set(NAMES) <= set(cli.reproduce.NAMES)
     with pytest.raises(ValueError, match="name='fig12': no such study; there are fig1"):
         study("fig12")
 
@@ -87,7 +88,7 @@ OURS = {"ours", "ours, colour", "ours, K-means"}
 @pytest.mark.filterwarnings("ignore:Graph is not fully connected:UserWarning")
 def test_clusters_of_neighbours_leave_out_what_does_not_count():
     """Ten groups and a sample far from all: it bends no cluster, and gets its neighbour's."""
-    from corrtensor.experiments.paper.clusters import by_neighbours
+    from studies.paper.clusters import by_neighbours
 
     rng = np.random.default_rng(0)
     truth = np.repeat(np.arange(10), 20)
@@ -253,9 +254,9 @@ def test_failure_is_a_record(tmp_path):
     assert "99" in record["error"]
 
 
-def test_command_runs_and_resumes(tmp_path):
-    call = ["reproduce", "fig1", "fig4", "--jobs", "1", "--out", str(tmp_path)]
-    answer = CliRunner().invoke(cli.build_app(), call)
+def test_command_runs_and_resumes(call_study, tmp_path):
+    call = ["fig1", "fig4", "--jobs", "1", "--out", str(tmp_path)]
+    answer = call_study(main, *call)
     assert answer.exit_code == 0, answer.output
     assert "9 records" in answer.stdout
     assert "Yale 100x100 not found: small faces 25x25 stands in" in answer.stderr
@@ -263,16 +264,37 @@ def test_command_runs_and_resumes(tmp_path):
     assert set(records) == {"fig1.jsonl", "fig4.jsonl"}
     assert str(tmp_path).encode() not in b"".join(records.values())
     assert (tmp_path / "reproduction" / "fig4.png").read_bytes().startswith(b"\x89PNG")
-    assert CliRunner().invoke(cli.build_app(), call).exit_code == 0
+    assert call_study(main, *call).exit_code == 0
     assert {p.name: p.read_bytes() for p in (tmp_path / "records").iterdir()} == records
+
+
+def test_the_page_alone_runs_nothing(call_study, tmp_path):
+    answer = call_study(main, "--page", "--out", str(tmp_path))
+    assert answer.exit_code == 1
+    assert "no records of the paper" in answer.stderr
+    assert list(tmp_path.iterdir()) == []
+    list(run(study("fig1"), tmp_path / "records" / "fig1.jsonl"))
+    answer = call_study(main, "fig4", "--page", "--out", str(tmp_path))
+    assert answer.exit_code == 0, answer.output
+    assert [p.name for p in (tmp_path / "records").iterdir()] == ["fig1.jsonl"]
+    assert "Fig. 1:" in (tmp_path / "reproduction.md").read_text(encoding="utf-8")
+
+
+def test_another_name_is_refused_before_any_work(call_study, tmp_path):
+    answer = call_study(main, "table9", "--out", str(tmp_path / "out"))
+    assert answer.exit_code == 2
+    assert "table9: no such experiment; there are fig1" in answer.stderr
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_killed_and_started_again(tmp_path):
     """Kill -9 in the middle: started again, no record twice, none lost."""
-    command = [sys.executable, "-c", "from corrtensor.cli import main; main()"]
-    command += ["reproduce", "fig9", "--jobs", "1", "--out", str(tmp_path)]
+    command = [sys.executable, "-m", "studies.paper", "fig9", "--jobs", "1"]
+    command += ["--out", str(tmp_path)]
     path = tmp_path / "records" / "fig9.jsonl"
-    first = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    first = subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     deadline = time.monotonic() + 120
     while not (path.exists() and path.read_bytes().count(b"\n") >= 2):
         assert first.poll() is None, "ended before it could be killed"
@@ -284,7 +306,7 @@ def test_killed_and_started_again(tmp_path):
     whole = before[: before.rfind(b"\n") + 1]
     wanted = {key_of(trial) for trial in study("fig9").trials(1)}
     assert 2 <= whole.count(b"\n") < len(wanted)
-    subprocess.run(command, check=True, capture_output=True, timeout=300)
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=300)
     after = path.read_bytes()
     assert after.startswith(whole)
     keys = [key_of(json.loads(line)) for line in after.splitlines()]

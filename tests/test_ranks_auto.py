@@ -5,7 +5,7 @@ import warnings
 import pytest
 
 from corrtensor import CorrTensor
-from corrtensor.experiments import robustness as grid
+from studies.robustness import grid
 
 
 @pytest.mark.data

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from corrtensor.experiments.records import Trial, key_of, read_records, run
+from studies.records import Trial, key_of, read_records, run
 
 
 @dataclass(frozen=True)
@@ -162,14 +162,14 @@ MODULE = """
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from corrtensor.experiments.records import Trial
+from studies.records import Trial
 """
 SCRIPT = """
 import sys
 from pathlib import Path
 sys.path.insert(0, {folder!r})
 from {module} import Squares
-from corrtensor.experiments.records import run
+from studies.records import run
 if __name__ == "__main__":
     experiment = Squares(Path({seen!r}), cases=40, pause=0.05)
     for progress in run(experiment, {path!r}, 1, 2):
@@ -185,7 +185,8 @@ def test_killed_for_good_it_loses_nothing_and_leaves_no_workers(tmp_path):
     script.write_text(
         SCRIPT.format(folder=str(tmp_path), module="squares_module", seen=str(seen), path=str(path))
     )
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    here = os.pathsep.join([str(tmp_path), str(Path(__file__).parents[1])])
+    environment = {**os.environ, "PYTHONPATH": here}
 
     def start():
         return subprocess.Popen(

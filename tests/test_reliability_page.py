@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from corrtensor.experiments.torture.faults import FAULTS
-from corrtensor.experiments.torture.reading import READERS
-from corrtensor.experiments.torture.table import torture_table
+from studies.torture.faults import FAULTS
+from studies.torture.reading import READERS
+from studies.torture.table import torture_table
 
 DOCS = Path(__file__).parents[1] / "docs"
 

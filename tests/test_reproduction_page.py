@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from corrtensor.experiments.paper import COMPANIONS, NAMES, study
-from corrtensor.experiments.published import published
-from corrtensor.experiments.records import key_of
-from corrtensor.report.paper_tables import nearest_reading
-from corrtensor.report.paper_verdicts import verdicts
-from corrtensor.report.reproduction import reproduction_page, write_reproduction
-from corrtensor.report.tallies import failures, mean_of, pick, read_studies
+from studies.paper import COMPANIONS, NAMES, study
+from studies.paper.page import reproduction_page, write_reproduction
+from studies.paper.published import published
+from studies.paper.tables import nearest_reading
+from studies.paper.tallies import failures, mean_of, pick, read_studies
+from studies.paper.verdicts import verdicts
+from studies.records import key_of
 
 DOCS = Path(__file__).parents[1] / "docs"
 

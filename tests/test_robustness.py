@@ -14,14 +14,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from typer.testing import CliRunner
 
-from corrtensor import cli
 from corrtensor.datasets import load_digits, load_orl
-from corrtensor.experiments import robustness as grid
-from corrtensor.experiments.records import Trial, read_records, run
 from corrtensor.methods import make
-from corrtensor.report.robustness import (
+from studies.records import Trial, read_records, run
+from studies.robustness import grid
+from studies.robustness.__main__ import main
+from studies.robustness.page import (
     METHODS,
     PROMISES,
     draw_breakdown,
@@ -271,16 +270,16 @@ def test_real_data_are_found(data_dir):
 
 
 @pytest.fixture
-def call(digits, monkeypatch, tmp_path):
+def call(digits, call_study, monkeypatch, tmp_path):
     """Call the command on a small grid, in a folder of its own."""
     monkeypatch.setattr(grid, "find_data", lambda folder: (digits.data, ("Yale",)))
     monkeypatch.setattr(grid, "Robustness", lambda data, folder: digits)
     monkeypatch.chdir(tmp_path)
-    return lambda *arguments: CliRunner().invoke(cli.build_app(), ["reproduce", *arguments])
+    return lambda *arguments: call_study(main, *arguments)
 
 
 def test_command_runs_resumes_and_writes_the_page(call, digits, tmp_path):
-    answer = call("robustness", "--jobs", "1", "--out", "here")
+    answer = call("--jobs", "1", "--out", "here")
     assert answer.exit_code == 0, answer.output
     n = len(digits.trials(1))
     assert f"{n} records" in answer.stdout
@@ -294,9 +293,9 @@ def test_command_runs_resumes_and_writes_the_page(call, digits, tmp_path):
     assert page.read_text() == robustness_page(read_records(records))
     assert (tmp_path / "here" / "robustness.png").read_bytes().startswith(b"\x89PNG")
 
-    assert call("robustness", "--jobs", "1", "--out", "here").exit_code == 0
+    assert call("--jobs", "1", "--out", "here").exit_code == 0
     assert records.read_bytes() == first
-    assert call("robustness", "--jobs", "1", "--out", "here", "--trials", "2").exit_code == 0
+    assert call("--jobs", "1", "--out", "here", "--trials", "2").exit_code == 0
     assert len(read_records(records)) == 2 * n
     assert str(tmp_path) not in records.read_text()
 
@@ -304,10 +303,9 @@ def test_command_runs_resumes_and_writes_the_page(call, digits, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["table9"], "no such experiment"),
-        (["robustness", "--data", "nowhere"], "there is no such folder"),
-        (["robustness", "--out", "file"], "is not a folder"),
-        (["robustness", "--trials", "0"], "--trials"),
+        (["--data", "nowhere"], "there is no such folder"),
+        (["--out", "file"], "is not a folder"),
+        (["--trials", "0"], "--trials"),
     ],
 )
 def test_a_wrong_call_is_refused_before_any_work(call, tmp_path, arguments, message):
@@ -321,7 +319,7 @@ def test_a_wrong_call_is_refused_before_any_work(call, tmp_path, arguments, mess
 def test_a_garbled_file_of_records_is_an_error_that_names_it(call, tmp_path):
     (tmp_path / "records").mkdir()
     (tmp_path / "records" / "robustness.jsonl").write_text("garbage\n")
-    answer = call("robustness", "--jobs", "1", "--out", ".")
+    answer = call("--jobs", "1", "--out", ".")
     assert answer.exit_code == 1
     assert "robustness.jsonl, line 1 is no record" in answer.stderr
 
@@ -334,7 +332,7 @@ def shown():
 
 def test_the_page_is_what_its_records_say(shown, tmp_path):
     page = write_robustness(ROOT / "docs" / "records" / "robustness.jsonl", tmp_path)
-    again = "run `corrtensor reproduce robustness --out docs`, or write_robustness alone"
+    again = "run `python -m studies.robustness --page --out docs`"
     assert page.read_text() == (ROOT / "docs" / "robustness.md").read_text(encoding="utf-8"), again
     figure = ROOT / "docs" / "robustness.png"
     assert figure.read_bytes().startswith(b"\x89PNG")

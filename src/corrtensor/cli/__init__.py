@@ -7,7 +7,7 @@ at once. Exit codes: 0 done, 1 the data cannot be used, 2 the call is wrong.
 import sys
 from typing import Any
 
-from corrtensor.cli import studies
+from corrtensor.cli import demo
 
 __all__ = ["build_app", "main"]
 
@@ -40,6 +40,6 @@ def build_app() -> Any:
 
     from corrtensor.cli import classes, contents, files, pages, tasks
 
-    for group in (files, contents, tasks, classes, pages, studies):
+    for group in (files, contents, tasks, classes, pages, demo):
         group.add_commands(app)
     return app

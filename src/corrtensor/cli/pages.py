@@ -27,17 +27,8 @@ def add_commands(app: typer.Typer) -> None:
 
 
 def report(
-    subject: Annotated[
-        str,
-        typer.Argument(
-            metavar="MODEL|FOLDER",
-            help="Model file, or a folder of records that reproduce has written.",
-            show_default=False,
-        ),
-    ],
-    where: Annotated[
-        str | None, typer.Argument(metavar="[INPUT]", help=options.WHAT, show_default=False)
-    ] = None,
+    path: options.Model,
+    where: options.Input,
     out: Annotated[Path, typer.Option("-o", "--out", help="The page, .html.")] = Path(
         "report.html"
     ),
@@ -47,30 +38,19 @@ def report(
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Write a page about a model and samples, or about a folder of records.
+    """Write a page about a model and samples.
 
     Example: corrtensor report faces.ct faces -o faces.html
     """
     voice = Voice(as_json, quiet)
     shape = options.parse_size(size)
-    records = Path(subject).is_dir()
-    if not records and where is None:
-        raise typer.BadParameter("a page about a model needs samples: give INPUT")
-    if records and where is not None:
-        raise typer.BadParameter(f"{subject} is a folder of records: it goes without INPUT")
     with exit_codes(voice):
-        if records:
-            from corrtensor.report.reproduction import write_reproduction
-
-            page = write_reproduction(Path(subject))
-        else:
-            check_folder_of(out)
-            model = load_model(subject, "transform", "inverse_transform")
-            stack = open_stack(voice, str(where), shape, colour, axis)
-            check_shape(subject, model, stack, str(where))
-            write_report(voice, out, model, stack, str(where))
-            page = out
-        voice.result({"report": str(page)}, f"Page: {page}")
+        check_folder_of(out)
+        model = load_model(path, "transform", "inverse_transform")
+        stack = open_stack(voice, where, shape, colour, axis)
+        check_shape(path, model, stack, where)
+        write_report(voice, out, model, stack, where)
+        voice.result({"report": str(out)}, f"Page: {out}")
 
 
 def write_report(voice: Voice, path: Path, model: Any, stack: "Stack", where: str) -> None:

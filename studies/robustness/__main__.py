@@ -1,0 +1,45 @@
+"""Run the robustness grid, record every fit, and write the page.
+
+Stop it at any moment: started again, it goes on where it was.
+
+Example: python -m studies.robustness --data DIR --quick
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from studies.command import complain, follow, parse, plain_errors, recorder
+from studies.records import run
+from studies.robustness import grid
+from studies.robustness.page import write_robustness
+
+NAME = "robustness"
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command."""
+    parser = recorder(NAME, str(__doc__).splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="one rank for each data set")
+    given = parse(parser, arguments)
+    records = given.out / "records" / f"{NAME}.jsonl"
+    with plain_errors():
+        if not given.page:
+            run_grid(given.data, given.trials or 1, given.jobs, records, given.quick)
+        print(f"page: {write_robustness(records, given.out)}")
+
+
+def run_grid(data: Path | None, trials: int, jobs: int, records: Path, quick: bool) -> None:
+    """Run what is not recorded yet."""
+    sets, missing = grid.find_data(data)
+    experiment = grid.Robustness(sets, data)
+    if missing:
+        complain(f"not found and left out or replaced by a small one: {', '.join(missing)}")
+    chosen = grid.quick(experiment) if quick else experiment
+    done, failed = follow(NAME, ((NAME, step) for step in run(chosen, records, trials, jobs)))
+    print(f"{done} records in {records}, {failed} new failures")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
