@@ -306,6 +306,7 @@ def test_command_runs_resumes_and_writes_the_page(call, digits, tmp_path):
         (["--data", "nowhere"], "there is no such folder"),
         (["--out", "file"], "is not a folder"),
         (["--trials", "0"], "--trials"),
+        (["--page"], "no records yet"),
     ],
 )
 def test_a_wrong_call_is_refused_before_any_work(call, tmp_path, arguments, message):

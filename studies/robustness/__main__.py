@@ -24,6 +24,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--quick", action="store_true", help="one rank for each data set")
     given = parse(parser, arguments)
     records = given.out / "records" / f"{NAME}.jsonl"
+    if given.page and not records.is_file():
+        parser.error(f"{records}: no records yet; run it without --page")
     with plain_errors():
         if not given.page:
             run_grid(given.data, given.trials or 1, given.jobs, records, given.quick)
