@@ -9,28 +9,26 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_random_state
 
-from corrtensor.losses import Correntropy, Loss, lower_quantile
-from corrtensor.questions import STARTS, Answer, ask
-from corrtensor.solver import Options, Solution, State, solve, weighted_quantiles
+from corrtensor._robust.isolation import spread
+from corrtensor._robust.search import Verdict, search
+from corrtensor.losses import Correntropy, Loss
+from corrtensor.solver import Options, Solution, State, measured, rounding_of, solve
 from corrtensor.sources import Source
-from corrtensor.starts import REACH, Rank, distances, spectral, survey, times
-from corrtensor.subspace import MultilinearSubspace
+from corrtensor.spectral import Rank, survey, times
+from corrtensor.subspace import MultilinearSubspace, refuse_identical
 from corrtensor.watching import effective_samples
 
 __all__ = ["CorrTensor", "RejectionWarning"]
 
 # Below this many effective samples, or this share of them, the fit rests on too few.
 FEWEST_SAMPLES, FEWEST_SHARE = 2.0, 0.05
-# A warning is given when so many samples, and this share of them, are contested.
-FEWEST_CONTESTED, CONTESTED_SHARE = 10, 0.15
 
 
 class RejectionWarning(UserWarning):
-    """The samples that count are too few, or depend on the question asked.
+    """The samples that count are too few for the ranks to mean anything.
 
-    The message says which, and ``diagnostics_`` of the model names the samples.
+    The message says how many, and ``diagnostics_`` of the model names those that were rejected.
 
     See Also
     --------
@@ -50,10 +48,11 @@ class RejectionWarning(UserWarning):
 
 
 class CorrTensor(MultilinearSubspace):
-    """Corr-Tensor: a multilinear subspace that ignores spoiled samples.
+    """Corr-Tensor: a multilinear subspace that ignores outliers.
 
-    Minimises the generalised correntropy loss of the residuals. A sample that the subspace
-    does not explain gets a weight near zero and moves neither the mean nor the factors.
+    Groups of samples that lie apart from the majority are rejected first. Then the generalised
+    correntropy loss of the residuals is minimised: a sample that the subspace does not explain
+    gets a weight near zero and moves neither the mean nor the factors.
 
     Parameters
     ----------
@@ -68,24 +67,15 @@ class CorrTensor(MultilinearSubspace):
     p : float, default=2.0
         Order of the loss in the kernel space.
     scale : {"auto", "median"}, float or None, default="auto"
-        Unit of ``beta``. ``"auto"``: judged by the quartiles of the residuals of the samples
-        that count, so that ``beta=2`` keeps what belongs to their distribution. ``"median"``:
-        the root of the median squared residual at the start. A number, or ``None`` for the
-        data's own units as in the paper.
-    reject : {"unexplained", "minority"}, default="unexplained"
-        Which samples are bad: those that the joint subspace cannot explain (the paper), or
-        those that do not look like the majority.
-    leverage : bool, default=False
-        Whether to set aside samples that the subspace explains only because they bent it: their
-        residuals are small, but their cores are far from those of the others (see
-        :meth:`score_distances`). Such are images of one pattern among faces, up to 40 % of the
-        samples. Costs a pass over the data where there are none, else a second fit or more.
-    init : {"auto", "2dsvd", "tight", "spherical", "subsets"} or (mean, factors), default="auto"
-        Where the sweeps begin. ``"2dsvd"`` is the paper's start. ``"tight"`` lets go of all that
-        is far and takes back what the fit explains; ``"spherical"`` begins at the geometric
-        median with samples scaled to unit distance; ``"subsets"`` with the best of many fits of
-        a few samples. ``"auto"`` is ``"subsets"`` for ``reject="minority"``, else ``"tight"``
-        if ``scale="auto"``, else ``"2dsvd"``.
+        Unit of ``beta``. ``"auto"``: such that ``beta=2`` gives full weight to all samples that
+        are not outliers. ``"median"``: the root of the median squared residual at the start. A
+        number, or ``None`` for the data's own units as in the paper. Outliers are looked for
+        before the first sweep with ``"auto"`` only.
+    breakdown : float, default=0.5
+        Largest share of the samples that may be outliers, from 0 to 0.5. A larger group that lies
+        apart counts as good; 0 rejects no group.
+    init : {"2dsvd"} or (mean, factors), default="2dsvd"
+        Where the sweeps begin: at 2DSVD of the samples that are not rejected, or as given.
     center : {"weighted", "plain", None}, default="weighted"
         The mean: weighted and updated in every sweep, the plain mean, or none.
     order : int, default=None
@@ -97,8 +87,6 @@ class CorrTensor(MultilinearSubspace):
     tol : float, default=1e-6
         Sweeps end when the objective falls by no more than this share of itself and no
         projector turns by more than the square root of it (root mean square sine).
-    random_state : int, RandomState instance or None, default=0
-        Draws of the starts on subsamples.
     n_jobs : int, default=None
         Threads; ``None`` for as many as BLAS may use. It never changes the result.
     block_size : int, default=None
@@ -130,12 +118,13 @@ class CorrTensor(MultilinearSubspace):
         Whether they came to rest.
     loss_ : Correntropy
         The loss with its bandwidth frozen.
+    outlier_scores_ : ndarray of shape (n_samples,)
+        How unlike the samples that count each one is, in robust standard deviations: of the
+        logarithm of its residual, or, for a rejected sample, of its distance if that is more.
     diagnostics_ : dict
         ``effective_samples``, the number of samples that the weights amount to; ``rejected``,
-        the samples of weight below one half; ``contested``, samples that are kept though a
-        narrow fit of the majority doubts them, or though they are copies of one another: where
-        ``reject="minority"`` may answer otherwise, sought among at most 500 samples;
-        ``leverage``, samples set aside for being far inside.
+        the samples of weight below one half; ``groups``, those that lie apart, each with its
+        samples, how far off they are, what was decided, and a sentence that says so.
     ranks_, core_shape_, sample_shape_ : tuple of int
         Shapes of a core and of a sample.
     n_features_in_ : int
@@ -166,15 +155,13 @@ class CorrTensor(MultilinearSubspace):
         beta: float = 2.0,
         p: float = 2.0,
         scale: str | float | None = "auto",
-        reject: str = "unexplained",
-        leverage: bool = False,
-        init: Any = "auto",
+        breakdown: float = 0.5,
+        init: Any = "2dsvd",
         center: str | None = "weighted",
         order: int | None = None,
         sample_shape: tuple[int, ...] | None = None,
         max_iter: int = 100,
         tol: float = 1e-6,
-        random_state: Any = 0,
         n_jobs: int | None = None,
         block_size: int | None = None,
         callback: Callable[..., object] | None = None,
@@ -185,15 +172,13 @@ class CorrTensor(MultilinearSubspace):
         self.beta = beta
         self.p = p
         self.scale = scale
-        self.reject = reject
-        self.leverage = leverage
+        self.breakdown = breakdown
         self.init = init
         self.center = center
         self.order = order
         self.sample_shape = sample_shape
         self.max_iter = max_iter
         self.tol = tol
-        self.random_state = random_state
         self.n_jobs = n_jobs
         self.block_size = block_size
         self.callback = callback
@@ -202,30 +187,33 @@ class CorrTensor(MultilinearSubspace):
     coupled = True
 
     def _loss(self) -> Loss:
-        if not isinstance(self.reject, str) or self.reject not in REACH:
-            raise ValueError(f"reject={self.reject!r}: use 'unexplained' or 'minority'")
-        return Correntropy(self.alpha, self.beta, self.p, self.scale, reach=REACH[self.reject])
+        return Correntropy(self.alpha, self.beta, self.p, self.scale)
 
-    def _start_name(self) -> str:
-        if not isinstance(self.leverage, bool | np.bool_):
-            raise TypeError(f"leverage={self.leverage!r}: use True or False")
-        if isinstance(self.init, tuple | list) and len(self.init) == 2:
-            if self.leverage:
-                raise ValueError(
-                    "leverage=True seeks its start several times: give init by name, not as arrays"
-                )
-            return "given"
-        if self.init == "auto":
-            tight = "tight" if self.scale == "auto" else "2dsvd"
-            return "subsets" if self.reject == "minority" else tight
-        if not isinstance(self.init, str) or self.init not in ("2dsvd", *STARTS):
-            raise ValueError(
-                f"init={self.init!r}: use 'auto', '2dsvd', {', '.join(map(repr, STARTS))} "
-                "or (mean, factors)"
-            )
-        return self.init
+    def _judge(
+        self,
+        source: Source,
+        ranks: tuple[Rank, ...],
+        options: Options,
+        sample_weight: np.ndarray | None,
+    ) -> tuple[np.ndarray | None, Verdict | None]:
+        share = self.breakdown
+        if isinstance(share, bool) or not isinstance(share, int | float | np.number):
+            raise TypeError(f"breakdown={share!r} must be a number from 0 to 0.5")
+        if not 0 <= share <= 0.5:
+            raise ValueError(f"breakdown={share!r} must lie from 0 to 0.5")
+        if share == 0 or self.scale != "auto":
+            return sample_weight, None
+        known = survey(source, centered=options.center is not None, weights=sample_weight)
+        refuse_identical(known, sample_weight, np.finfo(source.dtype).eps)
+        assert known.norms is not None  # noqa: S101
+        verdict = search(source, known.norms, ranks, options, sample_weight, float(share))
+        return times(verdict.kept.astype(float), sample_weight), verdict
 
-    def _given(self, source: Source, start: State) -> State:
+    def _first_state(self, source: Source, start: State) -> State:
+        if isinstance(self.init, str) and self.init == "2dsvd":
+            return start
+        if not (isinstance(self.init, tuple | list) and len(self.init) == 2):
+            raise ValueError(f"init={self.init!r}: use '2dsvd' or (mean, factors)")
         mean, factors = self.init
         given = tuple(None if U is None else np.asarray(U, dtype=float) for U in factors)
         shapes = [None if U is None else U.shape for U in given]
@@ -238,71 +226,47 @@ class CorrTensor(MultilinearSubspace):
         bases = tuple(None if U is None else np.linalg.qr(U)[0] for U in given)
         return State((np.asarray(mean, dtype=float) - source.origin) / source.unit, bases)
 
-    def _first_weights(
-        self, source: Source, start: State, sample_weight: np.ndarray | None
-    ) -> np.ndarray | None:
-        """Let no sample count for more energy than a typical one."""
-        d = distances(source, start)
-        typical = lower_quantile(weighted_quantiles(d, sample_weight))
-        return times(np.minimum(1.0, typical / np.maximum(d, 1e-300)), sample_weight)
-
-    def _begin(self, source: Source, ranks: tuple[Rank, ...], **known: Any) -> State:
-        sought = self._start_name() in STARTS or self.leverage
-        # A search has a start of its own, for the samples that it is given.
-        return (survey if sought else spectral)(source, ranks, **known)
-
     def _sweep(
         self,
         source: Source,
         start: State,
         loss: Loss,
         options: Options,
-        sample_weight: np.ndarray | None,
+        prior: np.ndarray | None,
+        verdict: Verdict | None,
     ) -> Solution:
-        name = self._start_name()
-        answer = Answer(start, loss)
-        if name == "given":
-            answer = replace(answer, state=self._given(source, start))
-        elif name != "2dsvd" or self.leverage:
-            rng = check_random_state(self.random_state)
-            given = (source, start, loss, options, sample_weight, rng)
-            answer = ask(name, *given, leverage=bool(self.leverage))
-        inside = answer.inside
-        if inside is None:
-            inside, prior = np.ones(source.n_samples, dtype=bool), sample_weight
-        else:
-            prior = times(inside.astype(float), sample_weight)
-        solution = solve(source, answer.state, answer.loss, options, prior)
-        return replace(
-            solution,
-            weights=solution.weights * inside,
-            contested=answer.contested,
-            set_aside=np.flatnonzero(~inside),
-        )
+        state = self._first_state(source, start)
+        if verdict is None or not len(verdict.accepted):
+            return solve(source, state, loss, options, prior)
+        state = measured(source, state)
+        assert state.squares is not None  # noqa: S101
+        assert isinstance(loss, Correntropy)  # noqa: S101
+        # What was looked at and not rejected is good, however rare its kind.
+        good = float(state.squares[verdict.accepted].max()) * source.unit**2
+        solution = solve(source, state, replace(loss, good=good), options, prior)
+        return replace(solution, weights=solution.weights * verdict.kept, verdict=verdict)
 
     def _keep(self, solution: Solution, dtype: np.dtype) -> None:
         super()._keep(solution, dtype)
-        w, contested = solution.weights, solution.contested
+        w, verdict, state = solution.weights, solution.verdict, solution.state
         count = effective_samples(w)
         self.diagnostics_ = {
             "effective_samples": count,
             "rejected": np.flatnonzero(w < 0.5),
-            "contested": contested.samples,
-            "leverage": solution.set_aside,
+            "groups": () if verdict is None else verdict.groups,
         }
+        assert state.norms is not None  # noqa: S101
+        assert state.squares is not None  # noqa: S101
+        least = rounding_of(state.norms, dtype, None) + np.finfo(float).tiny
+        logs = np.log(np.maximum(state.squares, least))
+        location, scale = spread(logs, w)
+        scores = (logs - location) / (scale or 1.0)
+        self.outlier_scores_ = scores if verdict is None else np.maximum(scores, verdict.scores)
         few = max(FEWEST_SAMPLES, FEWEST_SHARE * len(w))
         if count < few:
             warnings.warn(
                 f"only {count:.1f} of {len(w)} samples count: the bandwidth "
                 f"(alpha={self.alpha}, beta={self.beta}, scale={self.scale!r}) is too narrow",
-                RejectionWarning,
-                stacklevel=5,
-            )
-        if len(contested.samples) >= FEWEST_CONTESTED and contested.share >= CONTESTED_SHARE:
-            warnings.warn(
-                f"{contested.share:.0%} of the samples are explained by the subspace, but unlike "
-                "the majority or copies of one another; look at diagnostics_['contested'], and "
-                "use reject='minority' if they are bad",
                 RejectionWarning,
                 stacklevel=5,
             )

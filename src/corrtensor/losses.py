@@ -228,9 +228,9 @@ class Correntropy:
     p : float, default=2.0
         Order of the loss in the kernel space (paper, section VI).
     scale : {"auto", "median"}, float or None, default="auto"
-        Unit of ``beta``. ``"auto"``: half the distance at which good residuals end, judged by
-        their quartiles. ``"median"``: the square root of the median squared residual. A number,
-        or ``None`` for the data's own units, as in the paper.
+        Unit of ``beta``. ``"auto"``: such that ``beta=2`` gives full weight up to where good
+        residuals end, judged by their quartiles. ``"median"``: the square root of the median
+        squared residual. A number, or ``None`` for the data's own units, as in the paper.
     cap : bool, default=True
         Hold the weight flat below its peak. It matters only where ``alpha * p > 4``: there
         the printed loss gives small residuals *less* weight, is not concave, and sweeps may
@@ -239,6 +239,9 @@ class Correntropy:
         For ``scale="auto"``: good residuals end so many standard deviations of the logarithm of
         the squared residual above its median. Quartiles tell the deviation, the nearer of the
         two; the end is kept between 1.5 and 64 times the median.
+    good : float, default=0.0
+        For ``scale="auto"``: a squared residual that is known to be good, so that the end lies no
+        nearer.
     unit : float, default=1.0
         What ``beta`` counts in; set by :meth:`calibrate`.
     floor : float, default=0.0
@@ -265,6 +268,7 @@ class Correntropy:
     scale: str | float | None = "auto"
     cap: bool = True
     reach: float = 4.0
+    good: float = field(default=0.0, repr=False)
     unit: float = field(default=1.0, repr=False)
     floor: float = field(default=0.0, repr=False)
 
@@ -304,7 +308,8 @@ class Correntropy:
             The copy.
         """
         if self.scale == "auto":
-            unit = math.sqrt(upper_edge(s, self.reach)) / 2
+            # All that is within the edge keeps its full weight.
+            unit = math.sqrt(2 * max(upper_edge(s, self.reach), self.good)) / 2
         elif self.scale == "median":
             unit = math.sqrt(typical(s))
         else:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh
@@ -55,16 +56,11 @@ class State:
 
 
 @dataclass(frozen=True)
-class Contested:
-    """Samples that are kept though another question would doubt them, among those asked."""
-
-    samples: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=int))
-    share: float = 0.0
-
-
-@dataclass(frozen=True)
 class Solution:
-    """What the solver found, in the data's own units; ``state`` is in the source's."""
+    """What the solver found, in the data's own units; ``state`` is in the source's.
+
+    ``verdict`` is what was decided before on which samples count.
+    """
 
     mean: np.ndarray
     factors: tuple[np.ndarray | None, ...]
@@ -75,8 +71,7 @@ class Solution:
     status: str
     loss: Loss
     state: State
-    contested: Contested = field(default_factory=Contested)
-    set_aside: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=int))
+    verdict: Any = None
 
     @property
     def converged(self) -> bool:

@@ -25,7 +25,7 @@ from corrtensor.samples import TensorTransformer, as_float, is_on_disk, unchange
 from corrtensor.scores import FEWEST_DRAWN, CoreModel, ScorePass, learn
 from corrtensor.solver import STATUS, Options, Solution, State, solve
 from corrtensor.sources import Source, check_output
-from corrtensor.starts import Rank, spectral, times
+from corrtensor.spectral import Rank, spectral, times
 from corrtensor.stream import Stream, absorb, begin
 from corrtensor.threads import team
 from corrtensor.watching import CallbackSupportMixin, observer, with_callbacks
@@ -290,32 +290,37 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
         ranks = check_ranks(self.ranks, shape)
         centered = options.center is not None
 
-        def start_with(ranks: tuple[Rank, ...], weights: np.ndarray | None = weight) -> State:
+        def start_with(ranks: tuple[Rank, ...], weights: np.ndarray | None) -> State:
             return spectral(source, ranks, centered=centered, weights=weights)
-
-        settled = not any(isinstance(k, float | str) for k in ranks)
-        begin = self._begin if settled else spectral
-        start = begin(source, ranks, centered=centered, weights=weight)
-        refuse_identical(start, weight, np.finfo(source.dtype).eps)
 
         def run(start: State) -> Solution:
             if self.checkpoint is None:
-                return self._sweep(source, start, loss, options, weight)
+                return self._sweep(source, start, loss, options, prior, verdict)
             mark = fingerprint(start, self.get_params(deep=False), weight)
             kept = Checkpoint(self.checkpoint, mark).options(options, start)
-            return self._sweep(source, start, loss, kept, weight)
+            return self._sweep(source, start, loss, kept, prior, verdict)
 
-        if settled:
-            return run(start)
-        # Ranks depend on the weights, and these on the ranks: once more is enough. An elbow is
-        # sought last: outliers would move it, and large ranks tell them from good samples.
+        prior, verdict = self._judge(source, ranks, options, weight)
+        # An elbow is sought last: large ranks tell good samples from others.
         coarse = tuple(FIRST_SHARE if isinstance(k, str) else k for k in ranks)
-        chosen = start_with(coarse, self._first_weights(source, start, weight)).ranks
-        solution = run(self._begin(source, chosen, centered=centered, weights=weight))
-        again = start_with(ranks, times(solution.weights, weight)).ranks
-        if again == chosen:
-            return solution
-        return run(self._begin(source, again, centered=centered, weights=weight))
+        start = start_with(coarse, prior)
+        refuse_identical(start, prior, np.finfo(source.dtype).eps)
+        if not any(isinstance(k, float | str) for k in ranks):
+            return run(start)
+        # Ranks depend on the weights, and these on the ranks: once more is enough.
+        solution = run(start)
+        again = start_with(ranks, times(solution.weights, prior)).ranks
+        return solution if again == start.ranks else run(start_with(again, prior))
+
+    def _judge(
+        self,
+        source: Source,
+        ranks: tuple[Rank, ...],
+        options: Options,
+        sample_weight: np.ndarray | None,
+    ) -> tuple[np.ndarray | None, Any]:
+        """Return how much each sample may count, and why."""
+        return sample_weight, None
 
     def _first_source(self, X: Any) -> Source:
         # Without a mean, the origin itself is the centre, and must not be moved.
@@ -335,24 +340,16 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
         # Weights count beside one another; huge or tiny ones would overflow in sums.
         return weight if 1e-30 < largest < 1e30 else weight / largest
 
-    def _first_weights(
-        self, source: Source, start: State, sample_weight: np.ndarray | None
-    ) -> np.ndarray | None:
-        """Return the weights by which ranks are first chosen."""
-        return sample_weight
-
-    def _begin(self, source: Source, ranks: tuple[Rank, ...], **known: Any) -> State:
-        return spectral(source, ranks, **known)
-
     def _sweep(
         self,
         source: Source,
         start: State,
         loss: Loss,
         options: Options,
-        sample_weight: np.ndarray | None,
+        prior: np.ndarray | None,
+        verdict: Any,
     ) -> Solution:
-        return solve(source, start, loss, options, sample_weight)
+        return solve(source, start, loss, options, prior)
 
     def _keep(self, solution: Solution, dtype: np.dtype) -> None:
         self.mean_ = solution.mean.astype(dtype)

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..checks import is_number, is_whole, require_count
 from ..samples import TensorTransformer, as_float, check_finite, flatten_if
-from ..starts import choose_rank
+from ..spectral import choose_rank
 
 __all__ = ["OneSided"]
 

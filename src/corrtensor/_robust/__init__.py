@@ -1,0 +1,1 @@
+"""Which samples count: ``docs/method.md``, section 6."""

@@ -1,0 +1,102 @@
+"""When a group of samples is apart from the others: a gap beyond what their own tail allows.
+
+The logarithm of a distance has, beyond its upper quartile, about an exponential tail. Then the gap
+below the k largest of n values is exponential too, with mean theta / k (Renyi), theta being the
+tail's mean excess. See ``docs/method.md``, section 6.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+# How often good samples may be called apart, in all positions together.
+FALSE_ALARM = 0.01
+# The gap below a group is at least so many mean excesses of the tail of the others...
+GAP = 2.0
+# ... and nine tenths of it lie so many robust standard deviations above their median.
+FAR = 4.0
+# Quartiles of a normal distribution are so many standard deviations apart.
+QUARTILES_APART = 1.349
+# Logarithms that differ by less are the same but for rounding.
+SAME = 1e-6
+
+
+@dataclass(frozen=True)
+class Split:
+    """Samples that are kept, beside a group beyond a gap.
+
+    ``gap`` counts in mean excesses of the kept samples' tail, less the uncertainty of that mean;
+    ``evidence`` is minus the logarithm of the chance of such a gap below as many samples, and
+    ``distance`` is that of the group, in robust standard deviations. ``cut`` lies in the gap.
+    """
+
+    kept: np.ndarray
+    gap: float
+    evidence: float
+    distance: float
+    cut: float
+
+    @property
+    def beyond_doubt(self) -> bool:
+        """Whether a single sample so far off would be called apart."""
+        return self.gap >= needed(len(self.kept))
+
+
+def needed(n: int) -> float:
+    """Return the evidence that is needed among so many samples."""
+    return math.log(n / FALSE_ALARM)
+
+
+def spread(values: np.ndarray, weight: np.ndarray) -> tuple[float, float]:
+    """Return the weighted median and a robust standard deviation."""
+    order = np.argsort(values, kind="stable")
+    cumulated = np.cumsum(weight[order])
+    places = np.searchsorted(cumulated, cumulated[-1] * np.array([0.25, 0.5, 0.75]) * (1 - 1e-9))
+    low, median, high = values[order[np.minimum(places, len(values) - 1)]]
+    return float(median), float(high - low) / QUARTILES_APART
+
+
+class Splits:
+    """All ways to cut off the largest of some values that keep at least so many.
+
+    The first keeps most. Where what is kept has no spread, there is no cut.
+    """
+
+    def __init__(self, values: np.ndarray, least: float) -> None:
+        self.order = np.argsort(values, kind="stable")
+        x, n = values[self.order], len(values)
+        kept = np.arange(n - 1, max(math.ceil(least), 1) - 1, -1)
+        low, middle, high = (x[(kept * share).astype(int)] for share in (0.25, 0.5, 0.75))
+        # The tail is what lies at the upper quartile and above.
+        tail = kept - (kept * 0.75).astype(int)
+        sums = np.concatenate([[0.0], np.cumsum(x)])
+        excess = (sums[kept] - sums[kept - tail]) / tail - high
+        sigma = (high - low) / QUARTILES_APART
+        some = (excess > SAME) & (sigma > SAME)
+        self.kept, tail = kept[some], tail[some]
+        gap = (x[self.kept] - x[self.kept - 1]) / excess[some]
+        # The mean excess is itself an estimate: ratios of exponentials follow Fisher's F.
+        self.gaps = tail * np.log1p(gap / tail)
+        self.evidence = tail * np.log1p((n - self.kept) * gap / tail)
+        nearest = x[self.kept + (n - 1 - self.kept) // 10]
+        self.distances = (nearest - middle[some]) / sigma[some]
+        self.cuts = (x[self.kept - 1] + x[self.kept]) / 2
+
+    def __getitem__(self, i: int) -> Split:
+        kept = np.zeros(len(self.order), dtype=bool)
+        kept[self.order[: self.kept[i]]] = True
+        numbers = (self.gaps, self.evidence, self.distances, self.cuts)
+        return Split(kept, *(float(values[i]) for values in numbers))
+
+    def isolated(self) -> Split | None:
+        """Return the smallest group that is apart."""
+        apart = self.evidence >= needed(len(self.order))
+        apart &= (self.gaps >= GAP) & (self.distances >= FAR)
+        return self[int(apart.argmax())] if apart.any() else None
+
+    def likeliest(self) -> Split | None:
+        """Return the group below which the gap is least likely to be chance."""
+        return self[int(self.evidence.argmax())] if len(self.kept) else None

@@ -1,0 +1,118 @@
+"""A distance between samples that neither a subspace nor their scale decides.
+
+Samples are seen in the principal directions of their modes. An entry counts by the inverse of its
+variance, and the variances are a product of one factor per mode: a shrunk Kronecker covariance.
+See ``docs/method.md``, section 6.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property, reduce
+
+import numpy as np
+
+from corrtensor.kernels import project, row_squares
+from corrtensor.solver import rounding_of
+from corrtensor.sources import Source
+from corrtensor.spectral import spectral
+
+# Entries of a sample that have a variance of their own; the others share one. A matter of cost.
+ENTRIES = 8192
+
+
+def separable(M: np.ndarray, shrink: float) -> tuple[np.ndarray, float]:
+    """Fit a product of one factor per mode to variances; return it, and its least value.
+
+    ``shrink`` times its mean is added to every factor, so that nothing counts without bounds.
+    """
+    factors = [np.ones(a) for a in M.shape]
+    for _ in range(3):
+        for n, a in enumerate(M.shape):
+            others = [np.ones(a) if m == n else 1 / v for m, v in enumerate(factors)]
+            T = np.moveaxis(M * reduce(np.multiply.outer, others), n, 0)
+            v = T.reshape(a, -1).mean(axis=1)
+            factors[n] = v + shrink * v.mean()
+    # The mean of a factor is 1 + shrink times that of what was shrunk.
+    floor = math.prod(shrink / (1 + shrink) * float(v.mean()) for v in factors)
+    return reduce(np.multiply.outer, factors).reshape(-1), floor
+
+
+@dataclass(frozen=True)
+class Metric:
+    """Where samples are expected, and how far they stray in each direction."""
+
+    mean: np.ndarray
+    bases: tuple[np.ndarray | None, ...]
+    center: np.ndarray
+    variance: np.ndarray
+    pooled: float
+
+    def of(self, cores: np.ndarray, squares: np.ndarray, rest: np.ndarray) -> np.ndarray:
+        """Return the log squared distance, from the entries, their squares and what is left."""
+        precision = 1 / self.variance
+        pull = self.center * precision
+        away = squares @ precision - 2 * (cores @ pull) + float(self.center @ pull)
+        # A sample that is the centre itself is near, not at minus infinity.
+        return np.log(np.maximum(away + rest / self.pooled, 1e-9 * len(precision)))
+
+    def measure(self, x: np.ndarray) -> np.ndarray:
+        """Return the log squared distances of a block of samples."""
+        y = x - self.mean.astype(x.dtype)
+        U = [None if V is None else V.astype(x.dtype) for V in self.bases]
+        cores = project(y, U).reshape(len(y), -1)
+        squares = np.square(cores)
+        return self.of(cores, squares, np.maximum(row_squares(y) - row_squares(cores), 0))
+
+
+@dataclass(frozen=True)
+class Coordinates:
+    """Samples in the leading directions of their modes, about a mean; what is left as a number."""
+
+    mean: np.ndarray
+    bases: tuple[np.ndarray | None, ...]
+    cores: np.ndarray
+    rest: np.ndarray
+    n_pooled: int
+    noise: float
+
+    @cached_property
+    def squares(self) -> np.ndarray:
+        """The squares of all entries."""
+        return np.square(self.cores)
+
+    def metric(self, weights: np.ndarray, shrink: float) -> Metric | None:
+        """Learn the metric of weighted samples; ``None`` if only rounding tells these apart."""
+        w = (weights / weights.sum()).astype(self.cores.dtype)
+        center = w @ self.cores
+        M = np.maximum(w @ self.squares - np.square(center), 0).astype(np.float64)
+        if not M.sum() > self.noise:
+            return None
+        shape = [1 if U is None else U.shape[1] for U in self.bases]
+        variance, floor = separable(M.reshape(shape), shrink)
+        pooled = floor + float(w @ self.rest) / max(self.n_pooled, 1)
+        return Metric(self.mean, self.bases, center.astype(np.float64), variance, pooled)
+
+    def distances(self, metric: Metric) -> np.ndarray:
+        """Return the log squared distance of every sample."""
+        return metric.of(self.cores, self.squares, self.rest)
+
+
+def see(source: Source, norms: np.ndarray, weights: np.ndarray) -> Coordinates:
+    """Return all samples of a source in the principal directions of the weighted ones."""
+    shape = source.sample_shape
+    most = max(shape)
+    while math.prod(min(a, most) for a in shape) > ENTRIES:
+        most -= 1
+    start = spectral(source, tuple(min(a, most) for a in shape), weights=weights)
+    U = [None if V is None else V.astype(source.dtype) for V in start.factors]
+    m = start.mean.astype(source.dtype)
+    cores = np.empty((len(norms), math.prod(min(a, most) for a in shape)), source.dtype)
+    source.fill(cores, lambda x: project(x - m, U))
+    n_pooled, rest = math.prod(shape) - cores.shape[1], np.zeros(len(norms))
+    if n_pooled:
+        source.fill(rest, lambda x: row_squares(x - m))
+        rest = np.maximum(rest - row_squares(cores), 0)
+    noise = rounding_of(norms, source.dtype, None)
+    return Coordinates(start.mean, start.factors, cores, rest, n_pooled, noise)

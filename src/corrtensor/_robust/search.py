@@ -1,0 +1,249 @@
+"""Which samples count: groups are proposed by a metric without scales, and judged one by one.
+
+The rule stands in ``docs/method.md``, section 6. A search looks at a few hundred samples, so that
+its cost does not grow with the data; what it found is then carried over to all of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from corrtensor._robust.isolation import Split, Splits, spread
+from corrtensor._robust.metric import Metric, see
+from corrtensor.kernels import row_squares
+from corrtensor.losses import Power
+from corrtensor.solver import Options, solve
+from corrtensor.sources import Source, middle
+from corrtensor.spectral import Rank, spectral
+from corrtensor.threads import single_blas
+
+# Samples that a search looks at, and those of them whose median tells roughly where all are.
+SAMPLES, PILOTS = 300, 64
+# The metric that proposes groups is shrunk more than the one that judges them: outliers bend what
+# is learned from them, too, and most of all where good samples vary little.
+COARSE, FINE = 1.0, 0.3
+# Steps towards the metric without scales.
+STEPS = 8
+# Fewer samples than this tell nothing about others.
+FEWEST = 10
+
+
+@dataclass(frozen=True)
+class Group:
+    """Samples that lie apart from the others, and what became of them.
+
+    Parameters
+    ----------
+    samples : ndarray of int
+        Their indices.
+    rejected : bool
+        Whether they count for nothing.
+    gap : float
+        The gap between them and the others, in mean excesses of the others' tail.
+    distance : float
+        How far off they are, in robust standard deviations of the others.
+    keeping, rejecting : float
+        Where it was in doubt: the logarithm of the factor by which the error of the others grows
+        if the group is kept, and of the factor by which that of all grows if it is rejected.
+    """
+
+    samples: np.ndarray
+    rejected: bool
+    gap: float
+    distance: float
+    keeping: float = math.nan
+    rejecting: float = math.nan
+
+    def __str__(self) -> str:
+        what = "1 sample lies" if len(self.samples) == 1 else f"{len(self.samples)} samples lie"
+        text = f"{what} apart from the others, {self.distance:.1f} robust standard deviations off"
+        fate = "rejected" if self.rejected else "kept"
+        if math.isnan(self.keeping):
+            return f"{text}: {fate}"
+        return (
+            f"{text}, but around them: {fate}, a close call. Keeping costs the others a factor "
+            f"{math.exp(self.keeping):.2f} in error, rejecting costs all a factor "
+            f"{math.exp(self.rejecting):.2f}; breakdown below their share keeps them"
+        )
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Which samples count.
+
+    ``scores`` are the distances of rejected samples in robust standard deviations, else minus
+    infinity; ``accepted`` are the samples that the search looked at and kept.
+    """
+
+    kept: np.ndarray
+    scores: np.ndarray
+    accepted: np.ndarray
+    groups: tuple[Group, ...] = ()
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The samples that a search looks at, their squared norms, and roughly how far out they are."""
+
+    source: Source
+    norms: np.ndarray
+    away: np.ndarray
+
+    def only(self, where: np.ndarray) -> Asked:
+        """Return some of them."""
+        if len(where) == len(self.norms):
+            return self
+        return Asked(self.source.chosen(where), self.norms[where], self.away[where])
+
+    def distances(self, learned: np.ndarray) -> tuple[Metric, np.ndarray] | None:
+        """Return the metric of some samples, and the distances of all."""
+        seen = see(self.source, self.norms, learned.astype(float))
+        metric = seen.metric(learned.astype(float), FINE)
+        return None if metric is None else (metric, seen.distances(metric))
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A group that is apart, and the metric of the others by which further samples are judged."""
+
+    split: Split
+    metric: Metric
+    location: float
+    scale: float
+
+
+def propose(asked: Asked) -> Iterator[np.ndarray]:
+    """Yield distances by which a group may be apart, the likelier ones first.
+
+    First those of the metric without scales: Tyler's estimate, in which a sample counts by the
+    inverse of its squared distance. Then those from the half that this metric finds far: a large
+    group of little variety can make itself the centre.
+    """
+    typical = np.median(asked.away) or asked.away.max()
+    weights = clipped = np.minimum(1.0, typical / np.maximum(asked.away, 1e-300))
+    seen = see(asked.source, asked.norms, clipped)
+    for _ in range(STEPS):
+        metric = seen.metric(weights, COARSE)
+        if metric is None:
+            return
+        d = seen.distances(metric)
+        weights = clipped * np.exp(d.min() - d)
+    yield d
+    far = d > np.median(d)
+    metric = seen.metric(far.astype(float), COARSE) if far.any() else None
+    if metric is not None:
+        yield seen.distances(metric)
+
+
+def confirm(asked: Asked, d: np.ndarray, least: float) -> Finding | None:
+    """Let the samples below the likeliest gap judge all; twice, if they find a group apart.
+
+    In the end no sample is judged by what was learned from it: one half of what is kept is the
+    measure of the other.
+    """
+    split = Splits(d, least).likeliest()
+    judged = None if split is None else asked.distances(split.kept)
+    apart = None if judged is None else Splits(judged[1], least).isolated()
+    # Both halves have small samples and large ones.
+    fold = np.argsort(np.argsort(asked.norms, kind="stable")) % 2 == 1
+    for half in (fold, ~fold):
+        if apart is None or np.count_nonzero(apart.kept & half) < FEWEST:
+            return None
+        judged = asked.distances(apart.kept & ~half)
+        if judged is None:
+            return None
+        metric, mine = judged[0], judged[1][apart.kept & half]
+        location, scale = spread(mine, np.ones(len(mine)))
+        d = np.where(half, judged[1] - location, d)
+    apart = Splits(d, least).isolated()
+    return None if apart is None else Finding(apart, metric, location, scale)
+
+
+def judge(asked: Asked, split: Split, ranks: tuple[Rank, ...], options: Options) -> Group:
+    """Decide on a group that is apart.
+
+    It is rejected, unless the others lie inside it, as still frames do among moving ones, and it
+    is not apart beyond doubt: then rejecting it must cost less than keeping it.
+    """
+    kept = split.kept
+    group = Group(np.flatnonzero(~kept), True, split.gap, split.distance)
+    theirs = None if split.beyond_doubt else asked.distances(~kept)
+    if theirs is None or np.quantile(theirs[1][kept], 0.1) > np.median(theirs[1][~kept]):
+        return group
+
+    def errors(ranks: tuple[Rank, ...], w: np.ndarray) -> tuple[tuple[Rank, ...], np.ndarray]:
+        start = spectral(asked.source, ranks, centered=options.center is not None, weights=w)
+        fit = solve(asked.source, start, Power(2.0), options.brief(1), w)
+        return start.ranks, fit.residuals + np.finfo(float).tiny
+
+    fixed, joint = errors(ranks, np.ones(len(kept)))
+    own = errors(fixed, kept.astype(float))[1]
+    keeping = math.log(joint[kept].mean() / own[kept].mean())
+    rejecting = math.log(own.mean() / joint.mean())
+    return replace(group, rejected=keeping > rejecting, keeping=keeping, rejecting=rejecting)
+
+
+def ask(source: Source, norms: np.ndarray, counting: np.ndarray) -> tuple[Asked, np.ndarray]:
+    """Choose samples evenly by norm: all kinds are there, in whatever order, and copies once."""
+    places = np.linspace(0, len(counting) - 1, min(SAMPLES, len(counting))).astype(int)
+    drawn = np.sort(counting[np.argsort(norms[counting], kind="stable")[places]])
+    chosen = source if len(drawn) == len(norms) else source.chosen(drawn)
+    some = np.unique(np.linspace(0, len(drawn) - 1, PILOTS).astype(int))
+    place = ((middle(chosen.take(some)) - source.origin) / source.unit).astype(source.dtype)
+    away = np.empty(len(drawn))
+    chosen.fill(away, lambda x: row_squares(x - place))
+    different = np.sort(np.unique([norms[drawn], away], axis=1, return_index=True)[1])
+    return Asked(chosen, norms[drawn], away).only(different), drawn[different]
+
+
+def search(
+    source: Source,
+    norms: np.ndarray,
+    ranks: tuple[Rank, ...],
+    options: Options,
+    sample_weight: np.ndarray | None,
+    breakdown: float,
+) -> Verdict:
+    """Find the groups of samples that are apart, one after the other, and judge them."""
+    counting = np.ones(len(norms)) if sample_weight is None else sample_weight
+    asked, drawn = ask(source, norms, np.flatnonzero(counting))
+    verdict = Verdict(np.ones(len(norms), bool), np.full(len(norms), -np.inf), drawn)
+    if len(drawn) < 2 * FEWEST:
+        return replace(verdict, accepted=drawn[:0])
+    least = (1 - breakdown) * len(drawn)
+    again = True
+    # One BLAS thread: the number of threads must not change the last digits.
+    with single_blas():
+        while again:
+            again = False
+            for d in propose(asked):
+                found = confirm(asked, d, least)
+                if found is None:
+                    continue
+                group = judge(asked, found.split, ranks, options)
+                if again := group.rejected:
+                    verdict = carry_over(found, group, source, verdict)
+                    asked = asked.only(np.flatnonzero(found.split.kept))
+                    break
+                group = replace(group, samples=verdict.accepted[group.samples])
+                verdict = replace(verdict, groups=(*verdict.groups, group))
+    return verdict
+
+
+def carry_over(found: Finding, group: Group, source: Source, verdict: Verdict) -> Verdict:
+    """Reject a group: of the samples asked those that were judged, of all others by the cut."""
+    away, asked = np.empty(len(verdict.kept)), verdict.accepted
+    source.fill(away, found.metric.measure)
+    away -= found.location
+    beyond = verdict.kept & (away > found.split.cut)
+    beyond[asked] = ~found.split.kept
+    return Verdict(
+        verdict.kept & ~beyond,
+        np.where(beyond, away / found.scale, verdict.scores),
+        asked[found.split.kept],
+        (*verdict.groups, replace(group, samples=np.flatnonzero(beyond))),
+    )
