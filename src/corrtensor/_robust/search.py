@@ -34,21 +34,11 @@ FEWEST = 10
 
 @dataclass(frozen=True)
 class Group:
-    """Samples that lie apart from the others, and what became of them.
+    """Samples that lie apart from the others, and what became of them; ``str`` puts it in words.
 
-    Parameters
-    ----------
-    samples : ndarray of int
-        Their indices.
-    rejected : bool
-        Whether they count for nothing.
-    gap : float
-        The gap between them and the others, in mean excesses of the others' tail.
-    distance : float
-        How far off they are, in robust standard deviations of the others.
-    keeping, rejecting : float
-        Where it was in doubt: the logarithm of the factor by which the error of the others grows
-        if the group is kept, and of the factor by which that of all grows if it is rejected.
+    ``gap`` counts in mean excesses of the others' tail, ``distance`` in robust standard deviations.
+    Where it was in doubt, ``keeping`` is the logarithm of the factor by which the error of the
+    others grows if the group is kept, ``rejecting`` of that of all if it is not.
     """
 
     samples: np.ndarray
