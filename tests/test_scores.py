@@ -102,7 +102,7 @@ def test_an_entry_that_hardly_varies_has_no_say():
     typical = np.sqrt(np.mean(np.square(model.scale)))
     assert_allclose(model.scale[3], 1e-3 * typical, rtol=1e-5)
     assert_allclose(model.scale[:3], [3.0, 2.0, 1.0], rtol=0.3)
-    far = cores[:1] + [0, 0, 0, 1e-9]
+    far = cores[:1] + np.array([0, 0, 0, 1e-9])
     assert_allclose(model.distances(far), model.distances(cores[:1]), rtol=1e-6)
     assert_array_equal(floored(np.zeros(3)), np.ones(3))
 
