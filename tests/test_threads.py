@@ -163,8 +163,8 @@ def test_a_fork_in_the_middle_of_a_fit(stack):
         queue = context.Queue()
         child = context.Process(target=_fit_in_child, args=(stack, queue))
         child.start()
-        ends.append(queue.get(timeout=60))
-        child.join(60)
+        ends.append(queue.get(timeout=300))
+        child.join(300)
         return True
 
     CorrTensor((3, 3), n_jobs=2, block_size=20, callback=fork).fit(stack)

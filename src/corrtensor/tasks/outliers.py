@@ -33,7 +33,7 @@ FIRST_CUT, CUT = 2.5, 3.75
 # A normal distribution's standard deviation over its median and its mean absolute deviation.
 SIGMA_PER_MEDIAN, SIGMA_PER_MEAN = 1.4826, 1.2533
 MAX_ROUNDS = 50
-# Distances nearer to the cut than this share lie on it; in single precision rounding reaches so far.
+# A share of the cut within which distances lie on it: rounding in single precision reaches as far.
 ON_THE_CUT = 1e-4
 
 
