@@ -472,8 +472,8 @@ FAULTS = [
     Fault(
         "likeness in single precision",
         "tasks/profile.py",
-        "    flat /= np.where(largest > 0, largest, 1)\n",
-        "    flat = (flat / np.where(largest > 0, largest, 1)).astype(np.float32)\n",
+        "correlations = normalised(x) @ references.T\n",
+        "correlations = (normalised(x).astype('f4') @ references.T.astype('f4')).astype(float)\n",
         "profile",
     ),
     Fault(

@@ -127,6 +127,12 @@ def test_an_enormous_sample_has_a_finite_distance(clean_images):
     assert np.isfinite(model.score_distances(1e140 * clean_images)).all()
 
 
+def test_squares_of_distances_neither_overflow_nor_vanish():
+    cores = np.array([[3e200, 4e200, 0.0], [3e-200, 0.0, -4e-200], [0.0, 0.0, 0.0]])
+    distance = CoreModel(np.zeros(3), np.ones(3)).distances(cores)
+    assert_allclose(distance, [5e200, 5e-200, 0.0], rtol=1e-14)
+
+
 def test_single_precision_is_close_to_double(images):
     double = CorrTensor((3, 2)).fit(images).score_distances(images)
     single = images.astype(np.float32)
