@@ -158,11 +158,11 @@ def test_rounding_flags_nobody(contamination, by):
 
 
 def test_the_cut_moves_out_of_the_way():
-    distances = np.array([1.0, 2.0, 3.0, 3.0 + 2e-5, 9.0])
-    for cut, expected in ((2.5, 2.5), (2.0, 2 * (1 + 1e-4)), (9.0, 9 * (1 + 1e-4))):
-        assert_allclose(clear_of(distances, cut), expected, rtol=1e-12)
+    distances = np.array([1.0, 2.0, 3.0, 3.0 + 2e-7, 9.0])
+    for cut, expected in ((2.5, 2.5), (2.0, 2 * (1 + 1e-6)), (9.0, 9 * (1 + 1e-6))):
+        assert_allclose(clear_of(distances, cut), expected, rtol=1e-14)
     # Neighbours within rounding are on the same side.
-    assert clear_of(distances, 3.0) > 3.0 + 2e-5
+    assert clear_of(distances, 3.0) > 3.0 + 2e-7
     assert clear_of(distances, 0.5) == 0.5
 
 

@@ -33,8 +33,8 @@ FIRST_CUT, CUT = 2.5, 3.75
 # A normal distribution's standard deviation over its median and its mean absolute deviation.
 SIGMA_PER_MEDIAN, SIGMA_PER_MEAN = 1.4826, 1.2533
 MAX_ROUNDS = 50
-# A share of the cut within which distances lie on it: rounding in single precision reaches as far.
-ON_THE_CUT = 1e-4
+# Distances that differ from the cut by no more than this share lie on it.
+ON_THE_CUT = 1e-6
 
 
 class TensorOutlierDetector(OutlierMixin, BaseEstimator):
