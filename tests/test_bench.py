@@ -56,7 +56,7 @@ def test_tasks_take_turns():
 
 
 def test_a_measured_fit_sweeps_on_however_little_changes(monkeypatch):
-    """These samples are met exactly after one sweep."""
+    """Long after the objective has come to rest, all sweeps that were asked for are run."""
     fitted, make = [], bench.make
 
     def keeping(*args, **options):
