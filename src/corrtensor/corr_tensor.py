@@ -202,7 +202,7 @@ class CorrTensor(MultilinearSubspace):
             raise TypeError(f"breakdown={share!r} must be a number from 0 to 0.5")
         if not 0 <= share <= 0.5:
             raise ValueError(f"breakdown={share!r} must lie from 0 to 0.5")
-        if share == 0 or self.scale != "auto":
+        if self.scale != "auto":
             return sample_weight, None
         known = survey(source, centered=options.center is not None, weights=sample_weight)
         refuse_identical(known, sample_weight, np.finfo(source.dtype).eps)

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.linalg import eigh
 
 from corrtensor.kernels import Part, ResidualPass, SweepPass, recenter
-from corrtensor.losses import Loss, lower_quantile, weights_of
+from corrtensor.losses import Loss, lower_quantile, typical, weights_of
 from corrtensor.sketch import basis, nystrom
 from corrtensor.sources import Source
 from corrtensor.threads import single_blas
@@ -217,8 +217,9 @@ def measured(source: Source, state: State) -> State:
 
 def rounding_of(norms: np.ndarray, dtype: np.dtype, sample_weight: np.ndarray | None) -> float:
     """Return the squared residual that rounding leaves: it tells nothing of the scale."""
-    typical = lower_quantile(weighted_quantiles(norms, sample_weight))
-    return float(np.square(64 * np.finfo(dtype).eps)) * typical
+    return float(np.square(64 * np.finfo(dtype).eps)) * typical(
+        weighted_quantiles(norms, sample_weight)
+    )
 
 
 def calibrated(loss: Loss, source: Source, state: State, sample_weight: np.ndarray | None) -> Loss:

@@ -202,6 +202,8 @@ def search(
     counting = np.ones(len(norms)) if sample_weight is None else sample_weight
     asked, drawn = ask(source, norms, np.flatnonzero(counting))
     verdict = Verdict(np.ones(len(norms), bool), np.full(len(norms), -np.inf), drawn)
+    if breakdown == 0:
+        return verdict
     if len(drawn) < 2 * FEWEST:
         return replace(verdict, accepted=drawn[:0])
     least = (1 - breakdown) * len(drawn)
