@@ -66,7 +66,6 @@ def assert_same_fit(have, want):
 
 ESTIMATORS = {
     "default": lambda: CorrTensor((3, 2)),
-    "minority": lambda: CorrTensor((3, 2), reject="minority"),
     "energy": lambda: CorrTensor(0.9),
     "MPCA": lambda: make("MPCA", (3, 2)),
     "2DSVD": lambda: make("2DSVD", (3, 2)),

@@ -50,8 +50,8 @@ def through_a_file(model, folder):
 
 def models(X, y):
     frozen = FrozenEstimator(ct.CorrTensor((3, 2)).fit(X))
-    yield ct.CorrTensor((3, 0.9), reject="minority", random_state=3)
-    yield ct.CorrTensor((None, 2), scale=None, beta=3.0, init="2dsvd")
+    yield ct.CorrTensor((3, 0.9), breakdown=0.4)
+    yield ct.CorrTensor((None, 2), scale=None, beta=3.0)
     yield ct.MultilinearSubspace((3, 2), loss=Power(p=1.0), center=None)
     yield ct.MultilinearSubspace((3, 2), loss=Correntropy(alpha=1.5, cap=False))
     for name in ct.METHODS:
