@@ -69,8 +69,8 @@ def fit(
     Example: corrtensor fit faces --ranks 20,20 -o faces.ct --report faces.html
     """
     voice = Voice(as_json, quiet)
-    settings = {"alpha": alpha, "beta": beta, "breakdown": breakdown, "max_iter": max_iter}
-    settings["checkpoint"] = checkpoint
+    settings: dict[str, Any] = {"alpha": alpha, "beta": beta, "breakdown": breakdown}
+    settings |= {"max_iter": max_iter, "checkpoint": checkpoint}
     model = build(method, options.parse_ranks(ranks), settings)
     shape = options.parse_size(size)
     with exit_codes(voice):
