@@ -8,32 +8,58 @@ TRIALS ?=
 JOBS ?=
 OUT ?=
 QUICK ?=
+PIP := -m pip install -qq --disable-pip-version-check --root-user-action=ignore
 
-.PHONY: demo test test-slow test-lowest lint paper robustness bench torture docs docs-test clean
+.PHONY: demo test test-slow test-lowest test-kernels test-sdist mutants lint paper robustness bench torture docs docs-test clean
 
 demo: .venv/demo.stamp
 	$(BIN)/corrtensor demo
 
 test: lint
-	$(BIN)/python -m pytest -q -n 2
+	@echo 'tests'
+	@$(BIN)/python -m pytest -q -n 2 --brief
 
 test-slow: .venv/test.stamp
 	$(BIN)/python -m pytest -q -m slow
 
 lint: .venv/test.stamp
-	$(BIN)/ruff check --quiet .
-	$(BIN)/ruff format --quiet --check .
-	$(BIN)/mypy
+	@echo 'ruff'
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --quiet --check .
+	@echo 'mypy'
+	@$(BIN)/mypy --no-error-summary
+
+# OpenBLAS picks its kernels by processor, and the last digits with them: no result may hang on those.
+KERNELS ?= Haswell Sandybridge Nehalem $(if $(shell grep -m 1 avx512f /proc/cpuinfo 2>/dev/null),SkylakeX)
+THREADS ?= 1 2
+NUMERIC_TESTS := $(addprefix tests/test_,oracles.py sweeps.py sums.py losses.py methods.py invariances.py numerical_trust.py \
+	trust_properties.py large_modes.py stream.py scores.py checkpoint.py profile.py outlier_detector.py failed_fits.py \
+	baselines.py bench.py search.py threads.py watching.py)
+test-kernels: .venv/test.stamp
+	@set -e; for kernel in $(KERNELS); do for threads in $(THREADS); do \
+		echo "tests with the kernels for $$kernel, BLAS threads: $$threads"; \
+		OPENBLAS_CORETYPE=$$kernel OPENBLAS_NUM_THREADS=$$threads \
+			$(BIN)/python -m pytest -q -n 2 --brief -p no:cacheprovider $(NUMERIC_TESTS); \
+	done; done
+
+# The tests of the sdist against the wheel; SDIST_PYTHON must be one that every user may run.
+SDIST_PYTHON ?= $(PYTHON)
+test-sdist:
+	@PYTHON=$(SDIST_PYTHON) .ci/test-sdist
+
+# Faults put into the core one at a time: which does no test notice?
+mutants: .venv/test.stamp
+	@OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/mutants.py $(FAULTS)
 
 # The core's tests on the lowest versions that pyproject.toml allows.
 CORE_TESTS := $(addprefix tests/test_,estimators.py bad_input.py losses.py invariances.py properties.py \
-	storage.py checkpoint.py failed_fits.py methods.py baselines.py numerical_trust.py)
+	storage.py checkpoint.py failed_fits.py methods.py baselines.py numerical_trust.py sums.py sweeps.py)
 test-lowest: .venv-lowest/stamp
 	.venv-lowest/bin/python -m pytest -q $(CORE_TESTS)
 
 .venv-lowest/stamp: pyproject.toml
 	test -x .venv-lowest/bin/python || $(PYTHON) -m venv .venv-lowest
-	.venv-lowest/bin/python -m pip install --quiet --editable . 'pytest<9' pytest-timeout hypothesis 'pandas==2.2.*' \
+	.venv-lowest/bin/python $(PIP) --editable . 'pytest<9' pytest-timeout hypothesis 'pandas==2.2.*' \
 		$$($(PYTHON) -c "import tomllib; print(*(d.replace('>=', '==') for d in tomllib.load(open('pyproject.toml', 'rb'))['project']['dependencies']))")
 	touch $@
 
@@ -65,23 +91,24 @@ docs-test: docs
 	$(BIN)/python -m pytest -q -m 'slow or not slow' tests/test_site.py tests/test_docs_blocks.py
 
 .venv/docs.stamp: .venv/test.stamp
-	$(BIN)/python -m pip install --quiet --editable '.[docs]'
+	$(BIN)/python $(PIP) --editable '.[docs]'
 	touch $@
 
 .venv/demo.stamp: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --editable '.[demo]'
+	$(BIN)/python $(PIP) --editable '.[demo]'
 	touch $@
 
 .venv/studies.stamp: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --editable '.[studies]'
+	$(BIN)/python $(PIP) --editable '.[studies]'
 	touch .venv/demo.stamp $@
 
 .venv/test.stamp: pyproject.toml
-	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --editable '.[test]'
-	touch .venv/demo.stamp .venv/studies.stamp $@
+	@echo 'environment in .venv'
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(BIN)/python $(PIP) --editable '.[test]'
+	@touch .venv/demo.stamp .venv/studies.stamp $@
 
 clean:
 	rm -rf .venv .venv-lowest build dist .mypy_cache .ruff_cache .pytest_cache

@@ -11,6 +11,18 @@ SHAPES = {1: (12,), 2: (8, 7), 3: (6, 5, 4), 4: (5, 4, 3, 3)}
 RANKS = {1: (3,), 2: (3, 2), 3: (2, 2, 2), 4: (2, 2, 2, 1)}
 
 
+def pytest_addoption(parser):
+    parser.addoption("--brief", action="store_true", help="no dots for what passes")
+
+
+def pytest_report_teststatus(report, config):
+    if config.getoption("--brief") and report.when == "call" and report.passed:
+        return "passed", "", ""
+    if config.getoption("--brief") and report.skipped and not hasattr(report, "wasxfail"):
+        return "skipped", "", ""
+    return None
+
+
 def orthonormal(rng, rows, columns):
     return np.linalg.qr(rng.normal(size=(rows, columns)))[0]
 

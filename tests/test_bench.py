@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 from studies.bench import cases as bench
 from studies.bench import memory_cases
@@ -56,12 +57,31 @@ def test_tasks_take_turns():
     assert order == list("ababab")
 
 
-def test_a_fit_that_rests_early_is_no_measure_of_a_sweep():
-    # Powers of two along the axes: no rounding that could lower the objective once more.
-    X = np.zeros((50, 6, 5))
-    X[:, [0, 1, 2], [0, 1, 2]] = 2.0, 1.0, 0.5
-    with pytest.raises(RuntimeError, match="came to rest after"):
+def test_a_measured_fit_sweeps_on_however_little_changes(monkeypatch):
+    """Long after the objective has come to rest, all sweeps that were asked for are run."""
+    fitted, make = [], bench.make
+
+    def keeping(*args, **options):
+        fitted.append(make(*args, **options))
+        return fitted[-1]
+
+    monkeypatch.setattr(bench, "make", keeping)
+    X = bench.draw((50, 6, 5), (2, 2), "float64")
+    with pytest.warns(ConvergenceWarning):
         bench.sweeps_of("GLRAM", X, (2, 2), 50)()
+    assert fitted[0].n_iter_ == 50
+
+
+def test_a_fit_that_rests_early_is_no_measure_of_a_sweep(monkeypatch):
+    class Resting:
+        n_iter_ = 7
+
+        def fit(self, X):
+            return self
+
+    monkeypatch.setattr(bench, "make", lambda *args, **options: Resting())
+    with pytest.raises(RuntimeError, match="GLRAM came to rest after 7 of 50 sweeps"):
+        bench.sweeps_of("GLRAM", np.ones((50, 6, 5)), (2, 2), 50)()
 
 
 def test_the_sparse_file_has_its_size_and_some_noise(tmp_path):

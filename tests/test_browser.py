@@ -20,9 +20,8 @@ DESK = {"viewport": {"width": 1200, "height": 900}}
 
 
 def find_chromium():
-    named = os.environ.get("CHROMIUM")
     found = (shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome"))
-    return named or next(filter(None, found), None)
+    return os.environ.get("CHROMIUM", next(filter(None, found), None)) or None
 
 
 @pytest.fixture(scope="module")

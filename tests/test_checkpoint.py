@@ -7,12 +7,14 @@ import sys
 import textwrap
 import time
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from corrtensor import CorrTensor, make
-from corrtensor.storage import ModelFileError
+from corrtensor.checkpoint import FORMAT
+from corrtensor.storage import ModelFileError, read, write
 
 SLOW = {"scale": "median", "tol": 0.0, "max_iter": 30}
 
@@ -107,6 +109,37 @@ def test_other_data_are_refused(images, tmp_path):
     assert file.read_bytes() == kept
 
 
+def test_the_same_samples_in_another_order_are_other_data(images, tmp_path):
+    """Residuals and weights are kept by the place of their samples."""
+    file = left_behind(images, tmp_path)
+    order = np.r_[1, 0, 2:60]
+    with pytest.raises(ValueError, match="other data"):
+        fit(CorrTensor((3, 2), **SLOW, checkpoint=file), images[order])
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda U: 2 * U,
+        lambda U: U[:, [0] * U.shape[1]],
+        lambda U: U * np.nan,
+        lambda U: U.astype(np.float32),
+        lambda U: U[:, 0],
+    ],
+    ids=["longer", "one direction", "NaN", "single precision", "a vector"],
+)
+@pytest.mark.parametrize("mode", [0, 1])
+def test_factors_of_a_checkpoint_are_orthonormal(images, tmp_path, spoil, mode):
+    file = left_behind(images, tmp_path)
+    kept = read(file, FORMAT)
+    factors = list(kept["snapshot"].state.factors)
+    factors[mode] = spoil(factors[mode])
+    state = replace(kept["snapshot"].state, factors=tuple(factors))
+    write({**kept, "snapshot": replace(kept["snapshot"], state=state)}, file, FORMAT)
+    with pytest.raises(ModelFileError, match=r"fit\.ckpt holds no corrtensor checkpoint"):
+        fit(CorrTensor((3, 2), **SLOW, checkpoint=file), images)
+
+
 def test_other_settings_are_refused_and_named(images, tmp_path):
     file = left_behind(images, tmp_path)
     with pytest.raises(ValueError, match="other beta"):
@@ -152,7 +185,7 @@ def test_kill_9_in_the_middle(images, tmp_path):
             [sys.executable, "-c", script], cwd=tmp_path, stdout=subprocess.PIPE
         ) as process:
             process.stdout.readline()
-            deadline = time.monotonic() + 60
+            deadline = time.monotonic() + 300
             while wait is not None and process.poll() is None and time.monotonic() < deadline:
                 if (tmp_path / "fit.ckpt").exists():
                     time.sleep(wait)

@@ -5,6 +5,7 @@ import errno
 import io
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -458,17 +459,30 @@ def test_a_file_in_a_folder_that_refuses(folder, model, tmp_path, monkeypatch):
     assert ".part" not in result.stderr
 
 
+WORKING = """
+from corrtensor.sources import Source
+plain = Source.map
+def told(*args, **kwargs):
+    print("working", flush=True)
+    return plain(*args, **kwargs)
+Source.map = told
+from corrtensor.cli import main
+main()
+"""
+
+
 def test_ctrl_c_in_a_real_process(tmp_path):
     X = np.random.default_rng(0).integers(0, 256, (4000, 64, 64), dtype=np.uint8)
     np.save(tmp_path / "x.npy", X)
     out = tmp_path / "m.ct"
     out.write_bytes(b"precious")
-    call = [sys.executable, "-c", "from corrtensor.cli import main; main()", "fit"]
+    call = [sys.executable, "-c", WORKING, "fit"]
     call += [str(tmp_path / "x.npy"), "--ranks", "20,20", "-o", str(out)]
-    process = subprocess.Popen(call, stderr=subprocess.PIPE, text=True)
-    time.sleep(4)
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(call, stdout=pipe, stderr=pipe, text=True)
+    assert process.stdout.readline() == "working\n"
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate()
     if process.returncode == 0:
         pytest.skip("the machine was faster than the signal")
     assert process.returncode in (130, -signal.SIGINT)
@@ -478,8 +492,9 @@ def test_ctrl_c_in_a_real_process(tmp_path):
 
 
 def test_a_reader_that_stops_reading_is_no_error(folder):
-    call = f"{sys.executable} -c 'from corrtensor.cli import main; main()' outliers {folder} --json"
-    call += " --top 84 --by residual | head -c 20"
+    command = [sys.executable, "-c", "from corrtensor.cli import main; main()", "outliers"]
+    command += [str(folder), "--json", "--top", "84", "--by", "residual"]
+    call = f"{shlex.join(command)} | head -c 20"
     done = subprocess.run(["bash", "-c", call], capture_output=True, text=True, check=False)
     assert done.stdout.startswith("{")
     assert done.stderr == ""

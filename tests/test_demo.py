@@ -186,4 +186,4 @@ except SystemExit as stopped:
 heavy = {{"numpy", "scipy", "sklearn", "matplotlib", "skimage", "mlxtend"}} & set(sys.modules)
 assert not heavy, heavy
 """
-    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, timeout=300)

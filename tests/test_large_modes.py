@@ -82,6 +82,20 @@ def test_the_approximation_never_exceeds_the_scatter_and_keeps_the_old_factor():
     assert np.trace(new.T @ S @ new) >= np.trace(old.T @ S @ old)
 
 
+def test_spare_directions_reach_over_a_narrow_gap():
+    """Four directions at 1, six at 0.9, the rest at 0.01: the factor alone would need some
+    hundred sweeps to tell the first from the second; with spares the third gap counts."""
+    rng = np.random.default_rng(3)
+    energies = np.full(A, 0.01)
+    energies[:4], energies[4:10] = 1.0, 0.9
+    U, spare = np.linalg.qr(rng.normal(size=(A, 4)))[0], None
+    for _ in range(8):
+        Q = basis(U, spare)
+        V = nystrom(energies[:, None] * Q, Q, 4)[1]
+        U, spare = V[:, :4], V[:, 4:]
+    assert np.linalg.norm(U[4:], 2) < 1e-6
+
+
 def test_fewer_directions_than_asked_for():
     rng = np.random.default_rng(4)
     X = rng.normal(size=(6, A))

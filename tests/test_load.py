@@ -42,7 +42,7 @@ def test_eight_fits_beside_each_other(backend):
     assert parallel_fits(backend) == 0
 
 
-def ends(child, patience=120):
+def ends(child, patience=300):
     """Wait for a child, and kill it if it does not end."""
     until = time.monotonic() + patience
     while time.monotonic() < until:

@@ -17,7 +17,7 @@ from corrtensor.correntropy import (
     generalized_gaussian,
     ggd_constants,
 )
-from corrtensor.losses import Correntropy, Power
+from corrtensor.losses import Correntropy, Power, upper_edge
 
 ALPHAS = (0.5, 1.0, 1.6, 2.0, 3.0, 4.0, 7.0, 15.0, 50.0)
 PS = (0.5, 1.0, 2.0, 3.0, 8.0, 20.0)
@@ -402,3 +402,24 @@ def test_printed_defaults_are_the_defaults():
 def test_reach_must_be_positive(reach):
     with pytest.raises(ValueError, match=f"reach={reach}"):
         Correntropy(reach=reach)
+
+
+def log_normal(sigma, n=1001):
+    """Residuals at the quantiles of a log-normal distribution about 3."""
+    return 3 * np.exp(sigma * norm.ppf((np.arange(n) + 0.5) / n))
+
+
+@pytest.mark.parametrize("spoiled", ["nothing", "large ones", "small ones"])
+def test_good_residuals_end_by_the_nearer_quartile(spoiled):
+    """Four standard deviations of the logarithm above the median, also where a quartile lies."""
+    s = log_normal(0.5)
+    if spoiled == "large ones":
+        s[700:] *= 1e6
+    elif spoiled == "small ones":
+        s[:300] *= 1e-6
+    assert_allclose(upper_edge(s, 4.0), 3 * np.exp(4 * 0.5), rtol=0.01)
+
+
+def test_good_residuals_end_between_two_bounds():
+    assert_allclose(upper_edge(log_normal(0.01), 4.0), 3 * 1.5, rtol=1e-6)
+    assert_allclose(upper_edge(log_normal(3.0), 4.0), 3 * 64, rtol=1e-6)

@@ -23,7 +23,7 @@ from corrtensor.datasets import (
     load_yale,
 )
 from corrtensor.tasks import TensorOutlierDetector
-from corrtensor.tasks.outliers import cut_above, upper_cut
+from corrtensor.tasks.outliers import clear_of, cut_above, upper_cut
 
 
 @parametrize_with_checks([TensorOutlierDetector(), TensorOutlierDetector(contamination=0.1)])
@@ -142,6 +142,28 @@ def test_mirrored_samples_are_no_outliers(n, seed):
     X = np.where(np.arange(n) % 2, 1.0, -1.0)[:, None, None] * A
     for subspace in (CorrTensor((2, 2)), MultilinearSubspace((2, 2))):
         assert (TensorOutlierDetector(subspace).fit_predict(X) == 1).all()
+
+
+@pytest.mark.parametrize("by", ["residual", "profile"])
+@pytest.mark.parametrize("contamination", ["auto", 1 / 11, 0.2])
+def test_rounding_flags_nobody(contamination, by):
+    """Each sample by itself, or in whatever company: the flag is the same."""
+    X = np.random.default_rng(0).normal(size=(56, 6, 5))
+    model = TensorOutlierDetector(CorrTensor((2, 2)), contamination=contamination, by=by).fit(X)
+    margin = np.abs(model.decision_function(X)) / -model.offset_
+    assert margin.min() > 1e-9
+    flags = model.predict(X)
+    assert_array_equal([model.predict(x[None])[0] for x in X], flags)
+    assert_array_equal(model.predict(X[::-1])[::-1], flags)
+
+
+def test_the_cut_moves_out_of_the_way():
+    distances = np.array([1.0, 2.0, 3.0, 3.0 + 2e-7, 9.0])
+    for cut, expected in ((2.5, 2.5), (2.0, 2 * (1 + 1e-6)), (9.0, 9 * (1 + 1e-6))):
+        assert_allclose(clear_of(distances, cut), expected, rtol=1e-14)
+    # Neighbours within rounding are on the same side.
+    assert clear_of(distances, 3.0) > 3.0 + 2e-7
+    assert clear_of(distances, 0.5) == 0.5
 
 
 def test_ties_do_not_hide_outliers():

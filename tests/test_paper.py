@@ -295,7 +295,7 @@ def test_killed_and_started_again(tmp_path):
     first = subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 300
     while not (path.exists() and path.read_bytes().count(b"\n") >= 2):
         assert first.poll() is None, "ended before it could be killed"
         assert time.monotonic() < deadline
@@ -306,7 +306,7 @@ def test_killed_and_started_again(tmp_path):
     whole = before[: before.rfind(b"\n") + 1]
     wanted = {key_of(trial) for trial in study("fig9").trials(1)}
     assert 2 <= whole.count(b"\n") < len(wanted)
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=300)
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
     after = path.read_bytes()
     assert after.startswith(whole)
     keys = [key_of(json.loads(line)) for line in after.splitlines()]

@@ -105,6 +105,15 @@ def test_other_subspaces_and_orders(images):
     assert np.isfinite(TensorOutlierDetector(by="profile").fit(X).score_samples(X)).all()
 
 
+def test_a_score_does_not_depend_on_the_company(faces):
+    model = TensorOutlierDetector(by="profile").fit(faces[:60])
+    scores = model.score_samples(faces)
+    for company in (faces[::-1], faces[40:], faces[:1]):
+        first = model.score_samples(company)
+        rows = [np.flatnonzero((faces == x).all(axis=(1, 2)))[0] for x in company]
+        assert_allclose(first, scores[rows], rtol=1e-10, atol=1e-10)
+
+
 def test_a_saved_detector_scores_alike(faces, tmp_path):
     model = TensorOutlierDetector(by="profile").fit(faces[:60])
     save(model, tmp_path / "d.ct")

@@ -7,6 +7,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 import corrtensor as ct
 from corrtensor import CorrTensor, MultilinearSubspace
 from corrtensor.datasets import load_faces, pattern_outliers
+from corrtensor.kernels import project
+from corrtensor.scores import CoreModel, floored, summarise
 
 SOLVED = ["PCA", "2DPCA", "2DSVD", "GLRAM", "MPCA", "R1-2DSVD", "R1-Tensor", "Corr-Tensor"]
 
@@ -92,9 +94,43 @@ def test_constant_entries_and_copies_give_numbers():
     assert distance[:10].min() > distance[10:].max()
 
 
+def test_an_entry_that_hardly_varies_has_no_say():
+    """A thousandth of a typical scale is the least: beyond that, rounding would count."""
+    rng = np.random.default_rng(0)
+    cores = rng.normal(size=(200, 4)) * [3.0, 2.0, 1.0, 1e-12]
+    model = summarise(cores, np.ones(200))
+    typical = np.sqrt(np.mean(np.square(model.scale)))
+    assert_allclose(model.scale[3], 1e-3 * typical, rtol=1e-5)
+    assert_allclose(model.scale[:3], [3.0, 2.0, 1.0], rtol=0.3)
+    far = cores[:1] + np.array([0, 0, 0, 1e-9])
+    assert_allclose(model.distances(far), model.distances(cores[:1]), rtol=1e-6)
+    assert_array_equal(floored(np.zeros(3)), np.ones(3))
+
+
+def test_a_model_moves_with_the_mean_and_the_factors(make_samples):
+    """Samples are as far from the location as before, seen from another mean, through the same
+    space in another basis."""
+    rng = np.random.default_rng(0)
+    U = [np.linalg.qr(rng.normal(size=(a, k)))[0] for a, k in ((8, 3), (7, 2))]
+    turn = [np.eye(3)[:, [2, 0, 1]] * [1, -1, 1], np.eye(2)[:, ::-1]]
+    V = [A @ Q for A, Q in zip(U, turn, strict=True)]
+    X, mean, step = rng.normal(size=(20, 8, 7)), rng.normal(size=(8, 7)), rng.normal(size=(8, 7))
+    old = CoreModel(rng.normal(size=(3, 2)), rng.uniform(1, 2, size=(3, 2)))
+    new = old.moved(U, V, step)
+    expected = old.distances(project(X - mean, U))
+    # The model is about places in the data's space: there, the location stays.
+    assert_allclose(new.distances(project(X - (mean + step), V)), expected, rtol=1e-12)
+
+
 def test_an_enormous_sample_has_a_finite_distance(clean_images):
     model = MultilinearSubspace((3, 2)).fit(clean_images)
     assert np.isfinite(model.score_distances(1e140 * clean_images)).all()
+
+
+def test_squares_of_distances_neither_overflow_nor_vanish():
+    cores = np.array([[3e200, 4e200, 0.0], [3e-200, 0.0, -4e-200], [0.0, 0.0, 0.0]])
+    distance = CoreModel(np.zeros(3), np.ones(3)).distances(cores)
+    assert_allclose(distance, [5e200, 5e-200, 0.0], rtol=1e-14)
 
 
 def test_single_precision_is_close_to_double(images):

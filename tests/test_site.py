@@ -131,9 +131,8 @@ def test_every_public_name_has_a_place(site):
 @pytest.fixture(scope="module")
 def browser():
     playwright = pytest.importorskip("playwright.sync_api")
-    named = os.environ.get("CHROMIUM")
     found = (shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome"))
-    path = named or next(filter(None, found), None)
+    path = os.environ.get("CHROMIUM", next(filter(None, found), None)) or None
     if path is None and not os.environ.get("CI"):
         pytest.skip("no Chromium: apt-get install chromium, or set CHROMIUM to its path")
     with playwright.sync_playwright() as started:

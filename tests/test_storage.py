@@ -281,6 +281,9 @@ def npy(shape, dtype="<f8", content=b""):
     [
         npy((10**10,)),
         npy((-1, -8), content=b"\0" * 64),
+        npy((-1,), content=b"\0" * 64),
+        npy((4, -1), content=b"\0" * 64),
+        npy((1,), content=b"\0" * 16),
         npy((2,), "|O", b"\0" * 16),
         npy((10**12,), "<U0"),
         npy((1,), "<f8", b"\0" * 7),

@@ -7,6 +7,10 @@ import pytest
 from numpy.testing import assert_allclose
 
 from corrtensor import CorrTensor, MultilinearSubspace, make
+from corrtensor.losses import Power
+from corrtensor.solver import State
+from corrtensor.sources import Source
+from corrtensor.stream import Stream, absorb
 
 RANKS = (3, 2)
 
@@ -46,6 +50,42 @@ def test_a_stationary_stream_comes_close_to_the_batch_fit(name):
     assert gap(stream, batch.factors_) < 2e-3
     assert_allclose(stream.residuals(X).sum(), batch.residuals(X).sum(), rtol=1e-4)
     assert_allclose(stream.mean_, batch.mean_, atol=0.02)
+
+
+def absorbed(loss, U, recent, *batches):
+    """The stream after some batches of vectors, all of them in the data's own units."""
+    a = len(U)
+    stream = Stream(np.zeros(a), 1.0, State(np.zeros(a), (U,)), recent)
+    for X in batches:
+        source = Source(X, origin=np.zeros(a), unit=1.0, n_jobs=1)
+        stream, batch = absorb(stream, source, loss, "weighted", 1.0)
+    return stream, batch
+
+
+def test_of_vectors_the_whole_scatter_is_remembered():
+    """Nothing is projected, so that batches with means of their own add up to all samples."""
+    rng = np.random.default_rng(6)
+    batches = [10 * rng.normal(size=6) + rng.normal(size=(n, 6)) for n in (40, 30, 50)]
+    stream, _ = absorbed(Power(2.0), np.eye(6)[:, :2], np.ones(9), *batches)
+    X = np.concatenate(batches)
+    assert_allclose(stream.state.mean, X.mean(axis=0), rtol=1e-12)
+    assert_allclose(stream.second[0], np.cov(X.T, bias=True) * 120, rtol=1e-10, atol=1e-8)
+    assert stream.weight == 120
+    V = np.linalg.svd(X - X.mean(axis=0))[2][:2].T
+    assert_allclose(stream.state.factors[0] @ stream.state.factors[0].T, V @ V.T, atol=1e-10)
+
+
+def test_no_sample_of_a_stream_outweighs_all_others():
+    """One that is met exactly has the weight 1/0 by the R1 norm; it counts as a thousand."""
+    X = np.random.default_rng(7).normal(size=(40, 6))
+    X[0, 2:] = 0
+    U = np.eye(6)[:, :2]
+    recent = np.square(X[1:, 2:]).sum(axis=1)
+    stream, batch = absorbed(Power(1.0), U, recent, X)
+    assert batch.weights[0] == 1
+    assert batch.weights[1:].max() < 1e-3
+    usual = np.sqrt(np.median(recent) / recent).sum()
+    assert_allclose(stream.weight, 1000 + usual, rtol=1e-9)
 
 
 def test_outliers_of_later_batches_are_ignored():

@@ -6,7 +6,7 @@ import threading
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_limits
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from corrtensor import CorrTensor, make
 from corrtensor.sources import Source
@@ -91,6 +91,25 @@ def test_nothing_of_a_failed_pass_runs_on(stack):
     assert np.isnan(out).all()
 
 
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_one_blas_thread_while_a_pass_runs(stack, n_jobs):
+    """Threads of our own, each with threads of BLAS, would crowd the cores."""
+    source = Source(stack, n_jobs=n_jobs, block_size=20)
+
+    def count(blocks):
+        for _ in blocks:
+            pass
+        return [lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas"]
+
+    with threadpool_limits(2, user_api="blas"):
+        if count(()) == [1] * len(count(())):
+            pytest.skip("this BLAS has one thread only")
+        counts = list(source.map(count))
+        assert len(counts) > 1
+        assert {n for seen in counts for n in seen} == {1}
+        assert 2 in count(())
+
+
 def test_a_limit_that_is_collected_while_its_lock_is_held():
     """The garbage collector runs wherever something is made, also inside the lock."""
 
@@ -143,8 +162,8 @@ def test_a_fork_in_the_middle_of_a_fit(stack):
         queue = context.Queue()
         child = context.Process(target=_fit_in_child, args=(stack, queue))
         child.start()
-        ends.append(queue.get(timeout=60))
-        child.join(60)
+        ends.append(queue.get(timeout=300))
+        child.join(300)
         return True
 
     CorrTensor((3, 3), n_jobs=2, block_size=20, callback=fork).fit(stack)

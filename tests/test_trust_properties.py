@@ -195,6 +195,6 @@ def test_no_network():
         """
     )
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", script], capture_output=True, text=True, timeout=120
+        [sys.executable, "-W", "ignore", "-c", script], capture_output=True, text=True, timeout=300
     )
     assert done.stdout == "done\n", done.stderr[-2000:]

@@ -86,7 +86,8 @@ class CorrTensor(MultilinearSubspace):
         Most sweeps.
     tol : float, default=1e-6
         Sweeps end when the objective falls by no more than this share of itself and no
-        projector turns by more than the square root of it (root mean square sine).
+        projector turns by as much as the square root of it (root mean square sine), or when ten
+        in a row gain no more than rounding. With 0, ``max_iter`` sweeps are run.
     n_jobs : int, default=None
         Threads; ``None`` for as many as BLAS may use. It never changes the result.
     block_size : int, default=None
@@ -201,7 +202,7 @@ class CorrTensor(MultilinearSubspace):
             raise TypeError(f"breakdown={share!r} must be a number from 0 to 0.5")
         if not 0 <= share <= 0.5:
             raise ValueError(f"breakdown={share!r} must lie from 0 to 0.5")
-        if share == 0 or self.scale != "auto":
+        if self.scale != "auto":
             return sample_weight, None
         known = survey(source, centered=options.center is not None, weights=sample_weight)
         refuse_identical(known, sample_weight, np.finfo(source.dtype).eps)
@@ -241,10 +242,17 @@ class CorrTensor(MultilinearSubspace):
         state = measured(source, state)
         assert state.squares is not None  # noqa: S101
         assert isinstance(loss, Correntropy)  # noqa: S101
-        # What was looked at and not rejected is good, however rare its kind.
-        good = float(state.squares[verdict.accepted].max()) * source.unit**2
+        noise = self._least_square(state, source.dtype)
+        # What was not rejected is good, however rare its kind.
+        good = verdict.largest_good(state.squares, noise) * source.unit**2
         solution = solve(source, state, replace(loss, good=good), options, prior)
         return replace(solution, weights=solution.weights * verdict.kept, verdict=verdict)
+
+    @staticmethod
+    def _least_square(state: State, dtype: np.dtype) -> float:
+        """Return the squared residual below which all is rounding."""
+        assert state.norms is not None  # noqa: S101
+        return rounding_of(state.norms, dtype, None) + float(np.finfo(float).tiny)
 
     def _keep(self, solution: Solution, dtype: np.dtype) -> None:
         super()._keep(solution, dtype)
@@ -255,10 +263,8 @@ class CorrTensor(MultilinearSubspace):
             "rejected": np.flatnonzero(w < 0.5),
             "groups": () if verdict is None else verdict.groups,
         }
-        assert state.norms is not None  # noqa: S101
         assert state.squares is not None  # noqa: S101
-        least = rounding_of(state.norms, dtype, None) + np.finfo(float).tiny
-        logs = np.log(np.maximum(state.squares, least))
+        logs = np.log(np.maximum(state.squares, self._least_square(state, dtype)))
         location, scale = spread(logs, w)
         scores = (logs - location) / (scale or 1.0)
         self.outlier_scores_ = scores if verdict is None else np.maximum(scores, verdict.scores)

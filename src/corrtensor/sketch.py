@@ -49,8 +49,12 @@ def nystrom(T: np.ndarray, Q: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarra
     The first ``k`` columns of ``Q`` are the present factor: where the data say nothing, it stays.
     """
     G = Q.T @ T
-    ridge = np.where(np.arange(len(G)) < k, 2, 1) * (RIDGE * float(np.trace(G)) or 1.0)
-    values, V = np.linalg.eigh(G + np.diag(ridge))
+    # What G lacks in symmetry is rounding, of which there is much in single precision. Eigenvalues
+    # below it may be negative, and their roots would turn noise into energy.
+    rounding = float(np.linalg.norm(G - G.T))
+    ridge = np.where(np.arange(len(G)) < k, 2, 1) * (RIDGE * float(np.trace(G)) + rounding or 1.0)
+    values, V = np.linalg.eigh((G + G.T) / 2 + np.diag(ridge))
+    values = np.maximum(values, ridge.min() / 2)
     # Left singular vectors by way of a thin QR: only q x q matrices are decomposed.
     L, R = np.linalg.qr((T + Q * ridge) @ (V / np.sqrt(values)))
     W, sigma, _ = np.linalg.svd(R)

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.linalg import eigh
 
 from corrtensor.kernels import Part, ResidualPass, SweepPass, recenter
-from corrtensor.losses import Loss, lower_quantile, weights_of
+from corrtensor.losses import Loss, lower_quantile, typical, weights_of
 from corrtensor.sketch import basis, nystrom
 from corrtensor.sources import Source
 from corrtensor.threads import single_blas
@@ -27,6 +27,11 @@ ROUNDING = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 1e-5}
 ALL_AT_ONCE = range(32, 129)
 # A residual below this share of the median is an exact fit.
 EXACT = 1e-3
+# Entries that differ by less than this share are equal.
+EQUAL = 1e-6
+# Sweeps in a row that all together lower the objective by no more than rounding: what still moves
+# then is decided by rounding alone.
+PATIENCE = 10
 
 
 @dataclass(frozen=True)
@@ -125,8 +130,10 @@ class Options:
 
 
 def fix_signs(U: np.ndarray) -> np.ndarray:
-    """Make the largest entry of every column positive."""
-    largest = U[np.abs(U).argmax(axis=0), np.arange(U.shape[1])]
+    """Make the largest entry of every column positive; of equal ones, the first."""
+    size = np.abs(U)
+    # Equal but for rounding, which must not choose.
+    largest = U[(size >= (1 - EQUAL) * size.max(axis=0)).argmax(axis=0), np.arange(U.shape[1])]
     return np.ascontiguousarray(U * np.where(largest < 0, -1.0, 1.0))
 
 
@@ -142,12 +149,26 @@ def leading(S: np.ndarray, k: int) -> np.ndarray:
 
 def turned(old: Sequence[np.ndarray | None], new: Sequence[np.ndarray | None]) -> float:
     """Return how far the projectors moved: the largest root mean square sine of the angles."""
+    # What U leaves of V, and not 1 - |U'V|^2, in which half of the digits are lost.
     sines = [
-        math.sqrt(max(0.0, 1 - float(np.square(U.T @ V).sum()) / U.shape[1]))
+        float(np.linalg.norm(V - U @ (U.T @ V))) / math.sqrt(V.shape[1])
         for U, V in zip(old, new, strict=True)
         if U is not None and V is not None
     ]
     return max(sines, default=0.0)
+
+
+def at_rest(objective: Sequence[float], moved: float, tol: float, rounding: float) -> bool:
+    """Tell whether the sweeps may end; with ``tol=0`` all of them are run.
+
+    Either the last one changed neither objective nor projectors, or several in a row gained no
+    more than rounding.
+    """
+    size = abs(objective[-2])
+    if objective[-2] - objective[-1] <= tol * size and moved < math.sqrt(tol):
+        return True
+    long = tol > 0 and len(objective) > PATIENCE
+    return long and objective[-1 - PATIENCE] - objective[-1] <= rounding * size
 
 
 def weighted_quantiles(s: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
@@ -196,8 +217,9 @@ def measured(source: Source, state: State) -> State:
 
 def rounding_of(norms: np.ndarray, dtype: np.dtype, sample_weight: np.ndarray | None) -> float:
     """Return the squared residual that rounding leaves: it tells nothing of the scale."""
-    typical = lower_quantile(weighted_quantiles(norms, sample_weight))
-    return float(np.square(64 * np.finfo(dtype).eps)) * typical
+    return float(np.square(64 * np.finfo(dtype).eps)) * typical(
+        weighted_quantiles(norms, sample_weight)
+    )
 
 
 def calibrated(loss: Loss, source: Source, state: State, sample_weight: np.ndarray | None) -> Loss:
@@ -271,7 +293,7 @@ def solve(
                 small = fallen >= -math.sqrt(ROUNDING[source.dtype]) * size
                 exact = lower_quantile(s) <= rounding_of(norms, source.dtype, sample_weight)
                 status = "converged" if small or exact or state.spares else "rose"
-            elif fallen <= options.tol * size and moved <= math.sqrt(options.tol):
+            elif at_rest(objective, moved, options.tol, ROUNDING[source.dtype]):
                 status = "converged"
             elif len(objective) > options.max_iter:
                 status = "max_iter"

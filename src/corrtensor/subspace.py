@@ -113,7 +113,8 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
         Most sweeps.
     tol : float, default=1e-6
         Sweeps end when the objective falls by no more than this share of itself and no
-        projector turns by more than the square root of it (root mean square sine).
+        projector turns by as much as the square root of it (root mean square sine), or when ten
+        in a row gain no more than rounding. With 0, ``max_iter`` sweeps are run.
     n_jobs : int, default=None
         Threads; ``None`` for as many as BLAS may use. It never changes the result.
     block_size : int, default=None

@@ -76,11 +76,13 @@ class Splits:
         excess = (sums[kept] - sums[kept - tail]) / tail - high
         sigma = (high - low) / QUARTILES_APART
         some = (excess > SAME) & (sigma > SAME)
-        self.kept, tail = kept[some], tail[some]
-        gap = (x[self.kept] - x[self.kept - 1]) / excess[some]
-        # The mean excess is itself an estimate: ratios of exponentials follow Fisher's F.
-        self.gaps = tail * np.log1p(gap / tail)
-        self.evidence = tail * np.log1p((n - self.kept) * gap / tail)
+        self.kept, tail, excess = kept[some], tail[some], excess[some]
+        gap, beyond = x[self.kept] - x[self.kept - 1], n - self.kept
+        # If all were of one kind, those beyond the gap would tell of the tail, too: as censored.
+        joint = excess + beyond / tail * (x[self.kept - 1] - high[some])
+        # A mean excess is itself an estimate: ratios of exponentials follow Fisher's F.
+        self.gaps = tail * np.log1p(gap / excess / tail)
+        self.evidence = tail * np.log1p(beyond * gap / joint / tail)
         nearest = x[self.kept + (n - 1 - self.kept) // 10]
         self.distances = (nearest - middle[some]) / sigma[some]
         self.cuts = (x[self.kept - 1] + x[self.kept]) / 2

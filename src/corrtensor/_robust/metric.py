@@ -13,13 +13,14 @@ from functools import cached_property, reduce
 
 import numpy as np
 
-from corrtensor.kernels import project, row_squares
+from corrtensor.kernels import project, row_squares, unfold
 from corrtensor.solver import rounding_of
 from corrtensor.sources import Source
 from corrtensor.spectral import spectral
 
-# Entries of a sample that have a variance of their own; the others share one. A matter of cost.
-ENTRIES = 8192
+# Entries of a sample that have a variance of their own, and directions of a mode; what is left
+# shares one variance. A matter of cost.
+ENTRIES, DIRECTIONS = 8192, 256
 
 
 def separable(M: np.ndarray, shrink: float) -> tuple[np.ndarray, float]:
@@ -44,7 +45,7 @@ class Metric:
     """Where samples are expected, and how far they stray in each direction."""
 
     mean: np.ndarray
-    bases: tuple[np.ndarray | None, ...]
+    bases: tuple[np.ndarray, ...]
     center: np.ndarray
     variance: np.ndarray
     pooled: float
@@ -60,8 +61,7 @@ class Metric:
     def measure(self, x: np.ndarray) -> np.ndarray:
         """Return the log squared distances of a block of samples."""
         y = x - self.mean.astype(x.dtype)
-        U = [None if V is None else V.astype(x.dtype) for V in self.bases]
-        cores = project(y, U).reshape(len(y), -1)
+        cores = project(y, [U.astype(x.dtype) for U in self.bases]).reshape(len(y), -1)
         squares = np.square(cores)
         return self.of(cores, squares, np.maximum(row_squares(y) - row_squares(cores), 0))
 
@@ -71,7 +71,7 @@ class Coordinates:
     """Samples in the leading directions of their modes, about a mean; what is left as a number."""
 
     mean: np.ndarray
-    bases: tuple[np.ndarray | None, ...]
+    bases: tuple[np.ndarray, ...]
     cores: np.ndarray
     rest: np.ndarray
     n_pooled: int
@@ -89,8 +89,7 @@ class Coordinates:
         M = np.maximum(w @ self.squares - np.square(center), 0).astype(np.float64)
         if not M.sum() > self.noise:
             return None
-        shape = [1 if U is None else U.shape[1] for U in self.bases]
-        variance, floor = separable(M.reshape(shape), shrink)
+        variance, floor = separable(M.reshape([U.shape[1] for U in self.bases]), shrink)
         pooled = floor + float(w @ self.rest) / max(self.n_pooled, 1)
         return Metric(self.mean, self.bases, center.astype(np.float64), variance, pooled)
 
@@ -99,20 +98,34 @@ class Coordinates:
         return metric.of(self.cores, self.squares, self.rest)
 
 
+def leading_of_some(source: Source, weights: np.ndarray, mean: np.ndarray, mode: int) -> np.ndarray:
+    """Return the leading directions of a large mode, learned from some of its fibres."""
+    shape, n = source.sample_shape, source.n_samples
+    others = math.prod(shape) // shape[mode]
+    places = np.linspace(0, others - 1, min(others, -(-2 * DIRECTIONS // n))).astype(int)
+    A = np.empty((n, len(places), shape[mode]))
+    source.fill(A, lambda x: unfold(x - mean.astype(x.dtype), mode)[:, places])
+    A *= np.sqrt(weights)[:, None, None]
+    return np.linalg.svd(A.reshape(-1, shape[mode]), full_matrices=False)[2][:DIRECTIONS].T
+
+
 def see(source: Source, norms: np.ndarray, weights: np.ndarray) -> Coordinates:
     """Return all samples of a source in the principal directions of the weighted ones."""
-    shape = source.sample_shape
-    most = max(shape)
+    shape, most = source.sample_shape, DIRECTIONS
     while math.prod(min(a, most) for a in shape) > ENTRIES:
         most -= 1
-    start = spectral(source, tuple(min(a, most) for a in shape), weights=weights)
-    U = [None if V is None else V.astype(source.dtype) for V in start.factors]
-    m = start.mean.astype(source.dtype)
-    cores = np.empty((len(norms), math.prod(min(a, most) for a in shape)), source.dtype)
+    small = tuple(min(a, most) if a <= DIRECTIONS else None for a in shape)
+    start = spectral(source, small, weights=weights)
+    bases = tuple(
+        leading_of_some(source, weights, start.mean, n)[:, :most] if U is None else U
+        for n, U in enumerate(start.factors)
+    )
+    U, m = [V.astype(source.dtype) for V in bases], start.mean.astype(source.dtype)
+    cores = np.empty((len(norms), math.prod(V.shape[1] for V in bases)), source.dtype)
     source.fill(cores, lambda x: project(x - m, U))
     n_pooled, rest = math.prod(shape) - cores.shape[1], np.zeros(len(norms))
     if n_pooled:
         source.fill(rest, lambda x: row_squares(x - m))
         rest = np.maximum(rest - row_squares(cores), 0)
     noise = rounding_of(norms, source.dtype, None)
-    return Coordinates(start.mean, start.factors, cores, rest, n_pooled, noise)
+    return Coordinates(start.mean, bases, cores, rest, n_pooled, noise)

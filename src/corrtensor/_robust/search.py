@@ -22,7 +22,7 @@ from corrtensor.spectral import Rank, spectral
 from corrtensor.threads import single_blas
 
 # Samples that a search looks at, and those of them whose median tells roughly where all are.
-SAMPLES, PILOTS = 300, 64
+SAMPLES, PILOTS = 240, 64
 # The metric that proposes groups is shrunk more than the one that judges them: outliers bend what
 # is learned from them, too, and most of all where good samples vary little.
 COARSE, FINE = 1.0, 0.3
@@ -73,6 +73,14 @@ class Verdict:
     scores: np.ndarray
     accepted: np.ndarray
     groups: tuple[Group, ...] = ()
+
+    def largest_good(self, s: np.ndarray, noise: float) -> float:
+        """Return the largest squared residual of a sample that is kept and not apart by it."""
+        kept = s[self.kept]
+        apart = Splits(np.log(np.maximum(kept, noise)), len(kept) / 2).isolated()
+        if apart is None or not apart.beyond_doubt:
+            return float(kept.max())
+        return float(max(kept[apart.kept].max(), s[self.accepted].max()))
 
 
 @dataclass(frozen=True)
@@ -202,6 +210,8 @@ def search(
     counting = np.ones(len(norms)) if sample_weight is None else sample_weight
     asked, drawn = ask(source, norms, np.flatnonzero(counting))
     verdict = Verdict(np.ones(len(norms), bool), np.full(len(norms), -np.inf), drawn)
+    if breakdown == 0:
+        return verdict
     if len(drawn) < 2 * FEWEST:
         return replace(verdict, accepted=drawn[:0])
     least = (1 - breakdown) * len(drawn)

@@ -33,6 +33,8 @@ FIRST_CUT, CUT = 2.5, 3.75
 # A normal distribution's standard deviation over its median and its mean absolute deviation.
 SIGMA_PER_MEDIAN, SIGMA_PER_MEAN = 1.4826, 1.2533
 MAX_ROUNDS = 50
+# Distances that differ from the cut by no more than this share lie on it.
+ON_THE_CUT = 1e-6
 
 
 class TensorOutlierDetector(OutlierMixin, BaseEstimator):
@@ -154,11 +156,13 @@ class TensorOutlierDetector(OutlierMixin, BaseEstimator):
 
     def _offset(self, distances: np.ndarray, weights: np.ndarray | None) -> float:
         if not isinstance(self.contamination, str):
-            return float(np.percentile(-distances, 100 * self.contamination))
-        if self.by == "profile":
+            cut = float(np.percentile(distances, 100 * (1 - self.contamination)))
+        elif self.by == "profile":
             # These are nearly normal as they are; the cut takes a cube root.
-            return -float(np.cbrt(upper_cut(distances**3, weights)))
-        return -math.sqrt(upper_cut(np.square(distances), weights))
+            cut = float(np.cbrt(upper_cut(distances**3, weights)))
+        else:
+            cut = math.sqrt(upper_cut(np.square(distances), weights))
+        return -clear_of(distances, cut)
 
     def _fit_subspace(self, X: Any) -> Any:
         subspace = fit_subspace(self.subspace, X)
@@ -235,6 +239,20 @@ class TensorOutlierDetector(OutlierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         return np.square(differences(self.subspace_, X))
+
+
+def clear_of(distances: np.ndarray, cut: float) -> float:
+    """Return a cut on which no sample lies: rounding must not decide about the last one within.
+
+    Where one does, the cut moves out a little, at most midway to the next sample.
+    """
+    within = distances[distances <= (1 + ON_THE_CUT) * cut]
+    if not within.size or within.max() < (1 - ON_THE_CUT) * cut:
+        return cut
+    last = float(within.max())
+    return min(
+        (1 + ON_THE_CUT) * last, (last + min(distances[distances > last], default=math.inf)) / 2
+    )
 
 
 def upper_cut(s: np.ndarray, weights: np.ndarray | None = None) -> float:

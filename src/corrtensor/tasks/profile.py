@@ -117,10 +117,10 @@ class Profile:
         """Return how unlike the usual each sample is; about 1 is nothing special."""
         place = self.place.excess(places(subspace, X, self.components))
         X = as_samples(subspace, X)
-        energies, similar = [], []
+        energies, similar, references = [], [], self.references.astype(np.float64)
         for _, _, x in centred_blocks(X, self.mean):
             energies.append(shell_energies(x, self.bases))
-            similar.append(similarity(x + self.mean, self.references))
+            similar.append(similarity(x + self.mean, references))
         parts = (
             self.texture.excess(np.log(np.concatenate(energies) + self.floor)),
             place,
@@ -144,8 +144,8 @@ def fit_profile(subspace: Any, X: Any, weights: np.ndarray | None) -> Profile:
     texture, place = fit_normal(logs), fit_normal(where)
     odd = np.square(texture.excess(logs)) + np.square(place.excess(where))
     references = choose_references(X, np.flatnonzero(odd <= np.quantile(odd, KEPT[0])))
-    blocks = centred_blocks(X, None)
-    location, scale = spread(np.concatenate([similarity(x, references) for _, _, x in blocks]))
+    blocks, exact = centred_blocks(X, None), references.astype(np.float64)
+    location, scale = spread(np.concatenate([similarity(x, exact) for _, _, x in blocks]))
     usual = float(location), float(scale)
     return Profile(mean, bases, floor, components, references, texture, place, usual)
 
@@ -155,7 +155,7 @@ def normalised(x: np.ndarray) -> np.ndarray:
     flat = x.reshape(len(x), math.prod(x.shape[1:]))
     flat = flat - flat.mean(axis=1, keepdims=True)
     largest = np.abs(flat).max(axis=1, keepdims=True)
-    flat = (flat / np.where(largest > 0, largest, 1)).astype(np.float32)
+    flat /= np.where(largest > 0, largest, 1)
     norms = np.linalg.norm(flat, axis=1, keepdims=True)
     return flat / np.where(norms > 0, norms, 1)
 
@@ -166,19 +166,22 @@ def choose_references(X: Any, usual: np.ndarray) -> np.ndarray:
     count = min(REFERENCES, len(usual), max(FEWEST_REFERENCES, REFERENCE_BYTES // each))
     chosen = usual[np.linspace(0, len(usual) - 1, count).astype(int)]
     rows = [
-        normalised(x[chosen[(chosen >= lo) & (chosen < hi)] - lo])
+        normalised(x[chosen[(chosen >= lo) & (chosen < hi)] - lo]).astype(np.float32)
         for lo, hi, x in centred_blocks(X, None)
     ]
     return np.concatenate(rows)
 
 
 def similarity(x: np.ndarray, references: np.ndarray) -> np.ndarray:
-    """Return the mean correlation with the most similar others, stretched as Fisher does."""
+    """Return the mean correlation with the most similar others, stretched as Fisher does.
+
+    In double precision: in single, a score would show which samples it was computed beside.
+    """
     correlations = normalised(x) @ references.T
     correlations[correlations > ITSELF] = -1.0
     nearest = min(NEAREST, references.shape[0])
     best = np.partition(correlations, -nearest, axis=1)[:, -nearest:].mean(axis=1)
-    return np.arctanh(np.clip(best.astype(float), -0.99, 0.99))
+    return np.arctanh(np.clip(best, -0.99, 0.99))
 
 
 def core_blocks(subspace: Any, X: Any) -> Iterator[tuple[int, int, np.ndarray]]:

@@ -1,0 +1,562 @@
+"""Faults put into the core one at a time: do the tests meant for it notice? ``make mutants``.
+
+A fault is a piece of text that occurs once in a file of the package, what takes its place, and
+the tests that should fail then. Each is put into a copy of the package; the working tree is never
+touched. What no test notices is a survivor, and the number of survivors is the exit code. A piece
+that is not found any more is an error: the list has to follow the code.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+SECONDS = 300
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What goes wrong, where, and the names of the test files that should notice."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    tests: str
+
+
+FAULTS = [
+    # solver
+    Fault(
+        "exact fits count for the scale",
+        "solver.py",
+        "telling = s > EXACT *",
+        "telling = s > -EXACT *",
+        "sweeps",
+    ),
+    Fault(
+        "residuals of rounding set the scale",
+        "solver.py",
+        "np.maximum(weighted_quantiles(s, counted), noise)",
+        "weighted_quantiles(s, counted)",
+        "sweeps",
+    ),
+    Fault(
+        "a rising sweep is not taken back",
+        "solver.py",
+        "                state, s = before\n",
+        "",
+        "sweeps",
+    ),
+    Fault(
+        "the value of a rising sweep stays",
+        "solver.py",
+        "                objective.pop()\n",
+        "",
+        "sweeps",
+    ),
+    Fault(
+        "turned takes the smallest mode",
+        "solver.py",
+        "return max(sines, default=0.0)",
+        "return min(sines, default=0.0)",
+        "sweeps",
+    ),
+    Fault(
+        "half of the digits of a turn",
+        "solver.py",
+        "float(np.linalg.norm(V - U @ (U.T @ V))) / math.sqrt(V.shape[1])",
+        "math.sqrt(max(0.0, 1 - float(np.square(U.T @ V).sum()) / U.shape[1]))",
+        "sweeps",
+    ),
+    Fault(
+        "a turn may end no sweeps",
+        "solver.py",
+        " and moved < math.sqrt(tol)",
+        "",
+        "sweeps",
+    ),
+    Fault(
+        "no patience",
+        "solver.py",
+        "long = tol > 0 and len(objective) > PATIENCE",
+        "long = False",
+        "sweeps",
+    ),
+    Fault(
+        "sweeps rest though tol=0",
+        "solver.py",
+        "long = tol > 0 and",
+        "long =",
+        "sweeps",
+    ),
+    Fault(
+        "the search resumes from the checkpoint",
+        "solver.py",
+        "max_iter=sweeps, observe=None, resume=None",
+        "max_iter=sweeps, observe=None",
+        "sweeps",
+    ),
+    Fault(
+        "the search is watched",
+        "solver.py",
+        "max_iter=sweeps, observe=None, resume=None",
+        "max_iter=sweeps, resume=None",
+        "sweeps",
+    ),
+    Fault(
+        "rounding chooses a sign",
+        "solver.py",
+        "(size >= (1 - EQUAL) * size.max(axis=0)).argmax(axis=0)",
+        "size.argmax(axis=0)",
+        "sweeps",
+    ),
+    Fault(
+        "the trailing eigenvectors",
+        "solver.py",
+        "subset_by_index=(a - k, a - 1)",
+        "subset_by_index=(0, k - 1)",
+        "oracles",
+    ),
+    Fault(
+        "weights of the user are not in the cost",
+        "solver.py",
+        "return float(value.sum() if sample_weight is None else value @ sample_weight)",
+        "return float(value.sum())",
+        "invariances trust_properties estimators",
+    ),
+    Fault(
+        "the mean stays where it was",
+        "solver.py",
+        'mean = first / total if center == "weighted" else state.mean',
+        "mean = state.mean",
+        "oracles",
+    ),
+    Fault(
+        "a plain mean moves",
+        "solver.py",
+        'mean = first / total if center == "weighted" else state.mean',
+        "mean = first / total if center else state.mean",
+        "oracles",
+    ),
+    Fault(
+        "weights are not those of the residuals kept",
+        "solver.py",
+        "        weights=weights_of(loss, s * unit**2),\n",
+        "        weights=weights_of(loss, start.squares * unit**2) if start.squares is not None"
+        " else weights_of(loss, measured(source, start).squares * unit**2),\n",
+        "oracles",
+    ),
+    Fault(
+        "samples of weight zero set the scale",
+        "solver.py",
+        "counted = sample_weight if state.counted is None else state.counted",
+        "counted = state.counted",
+        "sweeps losses invariances",
+    ),
+    # losses
+    Fault(
+        "log(p/2) forgotten",
+        "losses.py",
+        "math.log(self.p / 2) + (self.p / 2 - 1) * np.log(s + self.floor)",
+        "(self.p / 2 - 1) * np.log(s + self.floor)",
+        "losses",
+    ),
+    Fault(
+        "alpha for alpha/2",
+        "losses.py",
+        "log_u = self.alpha / 2 * (log_s - 2 * self.log_width)",
+        "log_u = self.alpha * (log_s - 2 * self.log_width)",
+        "losses oracles",
+    ),
+    Fault(
+        "no floor of the weights",
+        "losses.py",
+        "return self if self.p == 2 else replace(self, floor=RELATIVE_FLOOR * typical(s))",
+        "return self",
+        "losses",
+    ),
+    Fault(
+        "the cap is gone",
+        "losses.py",
+        "return self._log_weight(np.maximum(s, self.peak) if self.cap else s)",
+        "return self._log_weight(s)",
+        "losses",
+    ),
+    Fault(
+        "the unit is not a root",
+        "losses.py",
+        "            unit = math.sqrt(typical(s))\n",
+        "            unit = typical(s)\n",
+        "losses oracles",
+    ),
+    Fault(
+        "the upper quartile alone",
+        "losses.py",
+        "sigma = math.log(min(below, above))",
+        "sigma = math.log(above)",
+        "losses",
+    ),
+    Fault(
+        "the edge has no upper bound",
+        "losses.py",
+        "min(max(math.exp(reach * sigma), EDGE_LEAST), EDGE_MOST)",
+        "max(math.exp(reach * sigma), EDGE_LEAST)",
+        "losses",
+    ),
+    Fault(
+        "p is not in the weight",
+        "losses.py",
+        "result = result + (self.p / 2 - 1) * log_value",
+        "result = result + 0 * log_value",
+        "losses",
+    ),
+    # kernels
+    Fault(
+        "merging forgets to rescale the other part",
+        "kernels.py",
+        "        other.rescale(self.shift)\n",
+        "",
+        "sums",
+    ),
+    Fault(
+        "merging forgets to rescale itself",
+        "kernels.py",
+        "        self.rescale(other.shift)\n",
+        "",
+        "sums",
+    ),
+    Fault(
+        "scatters are not rescaled",
+        "kernels.py",
+        "self.second = {n: S * factor for n, S in self.second.items()}",
+        "pass",
+        "sums",
+    ),
+    Fault(
+        "cancelled residuals are kept",
+        "kernels.py",
+        "        if lost.size:\n",
+        "        if False:\n",
+        "invariances numerical_trust",
+    ),
+    Fault(
+        "the mean's part beside the subspace is forgotten",
+        "kernels.py",
+        "            s += float(self.beside @ self.beside)\n",
+        "",
+        "oracles",
+    ),
+    Fault(
+        "recentring with the wrong sign",
+        "kernels.py",
+        "return S - weight *",
+        "return S + weight *",
+        "oracles",
+    ),
+    Fault(
+        "weights for their roots",
+        "kernels.py",
+        "A = np.multiply(A, by_sample(np.sqrt(w), A), out=own)",
+        "A = np.multiply(A, by_sample(w, A), out=own)",
+        "oracles",
+    ),
+    Fault(
+        "samples too large to be squared",
+        "kernels.py",
+        "    if not (norms < LARGEST_SQUARE).all():\n",
+        "    if False:\n",
+        "bad_input numerical_trust",
+    ),
+    Fault(
+        "the last chunk has no log-prior",
+        "kernels.py",
+        "                    log_w = log_w + log_prior[lo:hi]\n",
+        "                    log_w = log_w + 0 * log_prior[lo:hi]\n",
+        "invariances trust_properties estimators",
+    ),
+    # sources
+    Fault(
+        "BLAS is not limited in the map",
+        "sources.py",
+        "        with single_blas():\n            if self.n_threads == 1",
+        "        with nullcontext():\n            if self.n_threads == 1",
+        "threads",
+    ),
+    Fault(
+        "a failed output looks whole",
+        "sources.py",
+        "                    out[lo : lo + self.span] = np.nan\n",
+        "                    pass\n",
+        "threads out_of_core",
+    ),
+    Fault(
+        "integers wrap around",
+        "sources.py",
+        "x = np.subtract(x, self.origin.astype(self.dtype), dtype=self.dtype)",
+        "x = (x - self.origin.astype(x.dtype)).astype(self.dtype)",
+        "invariances numerical_trust out_of_core estimators",
+    ),
+    Fault(
+        "the origin never moves",
+        "sources.py",
+        "        return mean * unit\n",
+        "        return np.zeros_like(mean)\n",
+        "numerical_trust",
+    ),
+    Fault(
+        "the unit is always one",
+        "sources.py",
+        "        return 2.0 ** math.floor(math.log2(largest))\n",
+        "        return 1.0\n",
+        "invariances trust_properties",
+    ),
+    Fault(
+        "a pass that failed runs on",
+        "sources.py",
+        "                        future.cancel()\n                    wait(waiting)\n",
+        "                        pass\n",
+        "threads",
+    ),
+    # sketch
+    Fault(
+        "no spare directions for large modes",
+        "sketch.py",
+        "    return 10 + k // 2\n",
+        "    return 0\n",
+        "large_modes",
+    ),
+    Fault(
+        "spares are not carried along",
+        "sketch.py",
+        "    if spare is None:\n",
+        "    if spare is not None or True:\n",
+        "large_modes",
+    ),
+    Fault(
+        "the first look at a large mode is the last",
+        "sketch.py",
+        "            if gained <= GAIN *",
+        "            if True or gained <= GAIN *",
+        "large_modes",
+    ),
+    # scores
+    Fault(
+        "scales of the cores have no floor",
+        "scores.py",
+        "np.maximum(scale, RELATIVE_FLOOR * typical)",
+        "np.maximum(scale, 0.0 * typical)",
+        "scores",
+    ),
+    Fault(
+        "the model of the cores steps with the wrong sign",
+        "scores.py",
+        "expand(self.location[None], old) - step",
+        "expand(self.location[None], old) + step",
+        "scores",
+    ),
+    Fault(
+        "scales do not turn along",
+        "scores.py",
+        "None if U is None or V is None else np.square(U.T @ V)\n",
+        "None if U is None or V is None else np.eye(U.shape[1])\n",
+        "scores",
+    ),
+    Fault(
+        "squares of distances overflow",
+        "scores.py",
+        "        z /= largest[:, None]\n",
+        "        largest = np.ones(len(z))\n",
+        "scores",
+    ),
+    # stream
+    Fault(
+        "the spread between means is dropped",
+        "stream.py",
+        "                S = S + past * added / total * scatter(F, Q)\n",
+        "",
+        "stream",
+    ),
+    Fault(
+        "no bound of a weight",
+        "stream.py",
+        "np.exp(np.minimum(log_w - usual, math.log(HEAVIEST)))",
+        "np.exp(log_w - usual)",
+        "stream",
+    ),
+    Fault(
+        "nothing is forgotten",
+        "stream.py",
+        "S = S + decay * remembered(",
+        "S = S + remembered(",
+        "stream",
+    ),
+    Fault(
+        "the recent residuals are the oldest",
+        "stream.py",
+        "np.concatenate([stream.recent, s])[-RECENT:]",
+        "np.concatenate([stream.recent, s])[:RECENT]",
+        "stream",
+    ),
+    # checkpoint and files
+    Fault(
+        "the order of the samples is not in the mark",
+        "checkpoint.py",
+        "for array in (start.norms, start.mean, weight):",
+        "for array in (np.sort(start.norms), start.mean.round(6), weight):",
+        "checkpoint",
+    ),
+    Fault(
+        "factors of a checkpoint may be any matrix",
+        "checkpoint.py",
+        "U.ndim == 2 and np.allclose(U.T @ U, np.eye(U.shape[1]), rtol=0, atol=1e-6)",
+        "U.ndim == 2",
+        "checkpoint",
+    ),
+    Fault(
+        "other settings go on",
+        "checkpoint.py",
+        "        if other:\n",
+        "        if other == ['data']:\n",
+        "checkpoint",
+    ),
+    Fault(
+        "weights of the user are not in the mark",
+        "checkpoint.py",
+        "(start.norms, start.mean, weight)",
+        "(start.norms, start.mean)",
+        "checkpoint",
+    ),
+    Fault(
+        "the size of an array is not checked",
+        "storage.py",
+        "if not known or math.prod(shape) * dtype.itemsize != len(data):",
+        "if not known:",
+        "storage",
+    ),
+    Fault(
+        "the checksum is not looked at",
+        "storage.py",
+        "    if end != COMMENT + digest:\n",
+        "    if False:\n",
+        "storage",
+    ),
+    Fault(
+        "a compressed bomb is unpacked",
+        "storage.py",
+        "    if not plain or sum(info.file_size for info in infos) > size:\n",
+        "    if False:\n",
+        "storage",
+    ),
+    Fault(
+        "a later version is read",
+        "storage.py",
+        "    if named[1] != VERSION:\n",
+        "    if False:\n",
+        "storage",
+    ),
+    # scores of outliers
+    Fault(
+        "a cut on a sample",
+        "tasks/outliers.py",
+        "return -clear_of(distances, cut)",
+        "return -cut",
+        "outlier_detector",
+    ),
+    Fault(
+        "likeness in single precision",
+        "tasks/profile.py",
+        "correlations = normalised(x) @ references.T\n",
+        "correlations = (normalised(x).astype('f4') @ references.T.astype('f4')).astype(float)\n",
+        "profile",
+    ),
+    Fault(
+        "a sample is its own likeness",
+        "tasks/profile.py",
+        "    correlations[correlations > ITSELF] = -1.0\n",
+        "",
+        "profile",
+    ),
+]
+
+
+def pytest_arguments(tests: str) -> list[str]:
+    return [str(ROOT / "tests" / f"test_{name}.py") for name in tests.split()]
+
+
+def run_tests(package: Path, tests: str) -> str:
+    """Return how the tests end with the package of a folder: passed, failed, or in words."""
+    environment = {**os.environ, "PYTHONPATH": str(package), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-m", "pytest", "-qx", "--tb=no", "-p", "no:cacheprovider"]
+    try:
+        done = subprocess.run(
+            [*command, *pytest_arguments(tests)],
+            cwd=ROOT,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+        )
+    except subprocess.TimeoutExpired:
+        return "failed"
+    return {0: "passed", 1: "failed"}.get(done.returncode, done.stdout + done.stderr)
+
+
+def try_fault(fault: Fault) -> str:
+    """Return what becomes of the tests with the fault in place."""
+    with tempfile.TemporaryDirectory() as folder:
+        package = Path(folder) / "corrtensor"
+        shutil.copytree(ROOT / "src" / "corrtensor", package)
+        file = package / fault.file
+        text = file.read_text(encoding="utf-8")
+        file.write_text(text.replace(fault.old, fault.new), encoding="utf-8")
+        return run_tests(Path(folder), fault.tests)
+
+
+def check_list(faults: list[Fault]) -> None:
+    """End with a message unless every fault can be put in, in one place."""
+    for fault in faults:
+        text = (ROOT / "src" / "corrtensor" / fault.file).read_text(encoding="utf-8")
+        if (count := text.count(fault.old)) != 1:
+            sys.exit(f"{fault.file}: {fault.old!r} occurs {count} times, not once ({fault.name})")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("words", nargs="*", help="only faults whose name or file has one of these")
+    parser.add_argument("--jobs", type=int, default=2)
+    options = parser.parse_args()
+    faults = [
+        fault
+        for fault in FAULTS
+        if not options.words or any(word in f"{fault.file} {fault.name}" for word in options.words)
+    ]
+    check_list(faults)
+    files = sorted({name for fault in faults for name in fault.tests.split()})
+    with ThreadPoolExecutor(options.jobs) as pool:
+        # Without a fault everything passes, or a failure would tell nothing.
+        sound = pool.map(lambda name: run_tests(ROOT / "src", name), files)
+        broken = [
+            f"{name}: {end}" for name, end in zip(files, sound, strict=True) if end != "passed"
+        ]
+        if broken:
+            sys.exit("without any fault, these tests do not pass:\n" + "\n".join(broken))
+        survivors = 0
+        for fault, end in zip(faults, pool.map(try_fault, faults), strict=True):
+            if end not in ("passed", "failed"):
+                sys.exit(f"{fault.name}: {end}")
+            survivors += end == "passed"
+            said = "SURVIVED" if end == "passed" else "caught"
+            print(f"{said:9} {fault.file:20} {fault.name}", flush=True)
+    print(f"{len(faults) - survivors} of {len(faults)} caught")
+    return survivors
+
+
+if __name__ == "__main__":
+    sys.exit(main())

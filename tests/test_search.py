@@ -1,0 +1,385 @@
+"""Which samples count: the metric, the test of isolation, and the search that uses both.
+
+Truths come from literal formulas, from simulation under the model, from planted groups and from
+invariances; bars on real data are in ``test_robustness.py``.
+"""
+
+import math
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import corrtensor as ct
+from corrtensor._robust import isolation, metric, search
+from corrtensor._robust.isolation import Splits
+from corrtensor.sources import Source
+
+SHAPE, RANKS = (12, 10), (3, 3)
+
+
+def good_samples(rng, n, shape=SHAPE, noise=0.1):
+    """Matrices of ranks (3, 3) and noise, of different sizes."""
+    A, B = (np.linalg.qr(rng.normal(size=(a, 3)))[0] for a in shape)
+    cores = rng.normal(size=(n, 3, 3)) * np.array([3.0, 2.0, 1.0])
+    X = A @ cores @ B.T + noise * rng.normal(size=(n, *shape))
+    return X * rng.lognormal(sigma=0.2, size=(n, 1, 1)) + rng.normal(size=shape)
+
+
+def outliers(rng, kind, X, n):
+    """Samples of another kind."""
+    shape = X.shape[1:]
+    if kind == "noise":
+        return X.mean(axis=0) + 2.0 * rng.normal(size=(n, *shape))
+    if kind == "times 50":
+        return 50 * X[:n]
+    if kind == "copies":
+        return X.mean(axis=0) + 2.0 * rng.normal(size=shape) + 0.01 * rng.normal(size=(n, *shape))
+    P, Q = (np.linalg.qr(rng.normal(size=(a, 2)))[0] for a in shape)
+    return 8 * P @ rng.normal(size=(n, 2, 2)) @ Q.T
+
+
+def verdict_on(X, ranks=RANKS, breakdown=0.5, weight=None, n_jobs=1):
+    source = Source(X, n_jobs=n_jobs)
+    norms = np.square(np.asarray(source.take(np.arange(len(X)))) - source.origin)
+    norms = norms.reshape(len(X), -1).sum(axis=1)
+    options = ct.CorrTensor()._options()
+    return search.search(source, norms, ranks, options, weight, breakdown)
+
+
+# --- the test of isolation
+
+
+def literal_splits(x, least):
+    """The definition of section 6, one cut after the other."""
+    x, n, rows = sorted(x), len(x), []
+    for kept in range(n - 1, math.ceil(least) - 1, -1):
+        low, middle, high = (x[int(kept * share)] for share in (0.25, 0.5, 0.75))
+        tail = [value - high for value in x[int(kept * 0.75) : kept]]
+        theta, m = sum(tail) / len(tail), len(tail)
+        gap = (x[kept] - x[kept - 1]) / theta
+        near = x[kept + (n - 1 - kept) // 10]
+        rows.append(
+            (
+                m * math.log(1 + gap / m),
+                m * math.log(1 + (n - kept) * gap / m),
+                (near - middle) * 1.349 / (high - low),
+            )
+        )
+    return np.array(rows)
+
+
+@pytest.mark.parametrize("n", [20, 61, 200])
+def test_splits_by_their_definition(n):
+    x = np.random.default_rng(n).normal(size=n)
+    splits = Splits(x, n / 2)
+    found = np.stack([splits.gaps, splits.evidence, splits.distances], axis=1)
+    assert_allclose(found, literal_splits(x, n / 2), rtol=1e-9)
+    first = splits[0]
+    assert_array_equal(np.flatnonzero(~first.kept), [x.argmax()])
+    assert np.sort(x)[-2] < first.cut < x.max()
+
+
+@pytest.mark.parametrize("n", [40, 150, 300])
+@pytest.mark.parametrize("kind", ["exponential", "normal", "log of chi-squared"])
+def test_false_alarms_are_as_rare_as_stated(n, kind):
+    """Under the model at most one set in a hundred has a group apart; lighter tails have fewer."""
+    rng = np.random.default_rng(n)
+    draw = {
+        "exponential": lambda: rng.exponential(size=n),
+        "normal": lambda: rng.normal(size=n),
+        "log of chi-squared": lambda: np.log(rng.chisquare(50, size=n)),
+    }[kind]
+    alarms = sum(Splits(draw(), n / 2).isolated() is not None for _ in range(1000))
+    assert alarms <= 1000 * isolation.FALSE_ALARM
+
+
+def test_a_single_value_needs_more_than_a_group():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=200)
+    far = x.max() + 2.5
+    assert Splits(np.append(x, far), 100).isolated() is None
+    group = Splits(np.append(x, far + 0.1 * rng.normal(size=30)), 100).isolated()
+    assert group is not None
+    assert_array_equal(np.flatnonzero(~group.kept), np.arange(200, 230))
+    assert not group.beyond_doubt
+    alone = Splits(np.append(x, x.max() + 20), 100).isolated()
+    assert alone is not None
+    assert alone.beyond_doubt
+
+
+def test_the_smallest_group_comes_first():
+    rng = np.random.default_rng(1)
+    x = np.concatenate([rng.normal(size=200), 20 + rng.normal(size=40), 60 + rng.normal(size=5)])
+    first = Splits(x, 120).isolated()
+    assert_array_equal(np.flatnonzero(~first.kept), np.arange(240, 245))
+
+
+def test_values_without_spread_have_no_gap():
+    assert Splits(np.append(np.zeros(50), 9.0), 25).isolated() is None
+    assert Splits(np.append(1e-9 * np.arange(50.0), 9.0), 25).likeliest() is None
+
+
+# --- the metric
+
+
+def coordinates(X, weights=None):
+    source = Source(X, n_jobs=1, origin=np.zeros(X.shape[1:]))
+    norms = np.square(X).reshape(len(X), -1).sum(axis=1)
+    w = np.ones(len(X)) if weights is None else weights
+    return source, w, metric.see(source, norms, w)
+
+
+def test_a_product_of_variances_is_found_and_shrunk():
+    a, b, c = np.array([4.0, 1, 1]), np.array([3.0, 1]), np.array([1.0, 2, 3])
+    M = a[:, None, None] * b[:, None] * c
+    assert_allclose(metric.separable(M, 0.0)[0].reshape(M.shape), M, rtol=1e-12)
+    V, floor = metric.separable(M, 0.5)
+    wanted = (a + 0.5 * 2)[:, None, None] * (b + 0.5 * 2)[:, None] * (c + 0.5 * 2)
+    ratio = V.reshape(M.shape) / wanted
+    assert_allclose(ratio, ratio[0, 0, 0], rtol=0.05)
+    # What has no variance at all still has the floor.
+    assert_allclose(
+        metric.separable(np.pad(M, 1), 0.5)[1], metric.separable(np.pad(M, 1), 0.5)[0].min()
+    )
+    assert floor < V.min()
+
+
+def test_distances_by_the_dense_covariance():
+    """The same number from a Kronecker product written out."""
+    X = good_samples(np.random.default_rng(2), 80)
+    _, w, seen = coordinates(X)
+    learned = seen.metric(w, 0.3)
+    U = np.kron(*learned.bases)
+    inverse = U @ np.diag(1 / learned.variance) @ U.T
+    place = seen.mean.ravel() + U @ learned.center
+    flat = X.reshape(len(X), -1) - place
+    assert_allclose(np.exp(seen.distances(learned)), np.einsum("ij,jk,ik->i", flat, inverse, flat))
+
+
+@pytest.mark.parametrize("shape", [(12, 10), (300, 4), (5, 4, 6), (40,)])
+def test_a_metric_measures_blocks_as_it_measured_what_it_learned_from(shape):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(70, *shape)) * np.linspace(0.1, 2, shape[-1])
+    source, w, seen = coordinates(X, rng.random(70))
+    learned = seen.metric(w, 0.3)
+    measured = np.empty(70)
+    source.fill(measured, learned.measure)
+    assert_allclose(measured, seen.distances(learned), rtol=1e-9)
+
+
+def test_what_has_no_variance_of_its_own_is_pooled(monkeypatch):
+    """Fewer directions: the rest of a sample counts, so that noise there is still seen."""
+    rng = np.random.default_rng(4)
+    X = good_samples(rng, 60)
+    X[:10] += 0.5 * rng.normal(size=(10, *SHAPE))
+    monkeypatch.setattr(metric, "ENTRIES", 16)
+    _, w, seen = coordinates(X, (np.arange(60) >= 10).astype(float))
+    assert seen.cores.shape == (60, 16)
+    assert_allclose(
+        seen.rest + np.square(seen.cores).sum(axis=1),
+        np.square(X - seen.mean).reshape(60, -1).sum(axis=1),
+    )
+    d = seen.distances(seen.metric(w, 0.3))
+    assert d[:10].min() > np.quantile(d[10:], 0.9)
+
+
+def test_rotation_scale_and_shift_change_no_difference_of_distances():
+    rng = np.random.default_rng(5)
+    X = good_samples(rng, 60)
+    P, Q = (np.linalg.qr(rng.normal(size=(a, a)))[0] for a in SHAPE)
+
+    def relative(X):
+        _, w, seen = coordinates(X)
+        d = seen.distances(seen.metric(w, 0.3))
+        return d - d[0]
+
+    expected = relative(X)
+    assert_allclose(relative(P @ X @ Q), expected, atol=1e-8)
+    assert_allclose(relative(1e6 * X + 3.0), expected, atol=1e-6)
+
+
+def test_samples_that_only_rounding_tells_apart_have_no_metric():
+    X = np.tile(np.random.default_rng(6).normal(size=SHAPE), (30, 1, 1))
+    _, w, seen = coordinates(X)
+    assert seen.metric(w, 0.3) is None
+
+
+# --- the search
+
+
+@pytest.mark.parametrize("share", [0.1, 0.3, 0.45])
+@pytest.mark.parametrize("kind", ["noise", "times 50", "copies", "pattern"])
+def test_planted_groups_are_rejected_and_nothing_else(kind, share):
+    rng = np.random.default_rng(7)
+    X = good_samples(rng, 200)
+    n = round(share / (1 - share) * 200)
+    X = np.concatenate([X, outliers(rng, kind, X, n)])
+    verdict = verdict_on(X)
+    assert_array_equal(verdict.kept, np.arange(200 + n) < 200)
+    assert verdict.scores[200:].min() > isolation.FAR
+    assert np.isneginf(verdict.scores[:200]).all()
+    assert all(group.rejected for group in verdict.groups)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("n", [30, 60, 200])
+def test_nothing_wrong_nothing_rejected(n, seed):
+    rng = np.random.default_rng(seed)
+    for X in (
+        good_samples(rng, n),
+        rng.normal(size=(n, *SHAPE)),
+        rng.standard_t(3, size=(n, 6, 5, 4)),
+        # Fewer samples than entries: what was learned from a sample must not judge it.
+        rng.normal(size=(n, 400)),
+        rng.standard_t(3, size=(n, 4)) @ rng.normal(size=(4, 90)),
+    ):
+        assert verdict_on(X, ranks=(2,) * (X.ndim - 1)).kept.all()
+
+
+def test_one_wild_sample_among_many():
+    rng = np.random.default_rng(8)
+    X = good_samples(rng, 150)
+    X[17] += 10 * rng.normal(size=SHAPE)
+    verdict = verdict_on(X)
+    assert_array_equal(np.flatnonzero(~verdict.kept), [17])
+    assert str(verdict.groups[0]).startswith("1 sample lies apart from the others")
+
+
+def test_groups_of_two_kinds():
+    rng = np.random.default_rng(9)
+    X = good_samples(rng, 150)
+    X = np.concatenate([X, outliers(rng, "times 50", X, 20), outliers(rng, "noise", X, 30)])
+    verdict = verdict_on(X)
+    assert_array_equal(verdict.kept, np.arange(200) < 150)
+    assert_array_equal(
+        np.sort(np.concatenate([group.samples for group in verdict.groups])), np.arange(150, 200)
+    )
+
+
+def test_more_samples_than_are_looked_at():
+    """The cut is carried over; those not looked at are judged as well."""
+    rng = np.random.default_rng(10)
+    X = good_samples(rng, 1500)
+    X = np.concatenate([X, outliers(rng, "noise", X, 400)])
+    order = rng.permutation(len(X))
+    verdict = verdict_on(X[order])
+    assert_array_equal(verdict.kept, order < 1500)
+    assert len(verdict.accepted) < search.SAMPLES
+    assert verdict.kept[verdict.accepted].all()
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1])
+def test_a_group_larger_than_the_breakdown_counts_as_good(share):
+    rng = np.random.default_rng(11)
+    X = good_samples(rng, 120)
+    X = np.concatenate([X, outliers(rng, "noise", X, 30)])
+    model = ct.CorrTensor(RANKS, breakdown=share).fit(X)
+    assert (model.weights_ > 0.5).all()
+    assert model.diagnostics_["groups"] == ()
+    rejecting = ct.CorrTensor(RANKS, breakdown=0.25).fit(X)
+    assert_array_equal(np.flatnonzero(rejecting.weights_ < 0.5), np.arange(120, 150))
+
+
+def test_still_frames_do_not_make_moving_ones_outliers():
+    """Half of the samples hardly differ; the others vary around them and are needed by the fit."""
+    rng = np.random.default_rng(12)
+    A, B = (np.linalg.qr(rng.normal(size=(a, 3)))[0] for a in SHAPE)
+    cores = rng.normal(size=(120, 3, 3)) * np.repeat([0.15, 1.0], 60)[:, None, None]
+    X = A @ cores @ B.T + 0.02 * rng.normal(size=(120, *SHAPE))
+    verdict = verdict_on(X)
+    assert verdict.kept.all()
+    for group in verdict.groups:
+        assert not group.rejected
+        assert group.keeping < group.rejecting
+        assert "kept, a close call" in str(group)
+
+
+def test_weights_say_how_often_a_sample_counts_not_whether_it_is_good():
+    rng = np.random.default_rng(13)
+    X = good_samples(rng, 80)
+    X = np.concatenate([X, outliers(rng, "noise", X, 12)])
+    weight = rng.integers(0, 5, size=92).astype(float)
+    repeated = np.repeat(np.arange(92), weight.astype(int))
+    weighted, copied = verdict_on(X, weight=weight), verdict_on(X[repeated])
+    counting = weight > 0
+    assert_array_equal(weighted.kept[counting], (np.arange(92) < 80)[counting])
+    assert_array_equal(copied.kept, weighted.kept[repeated])
+    assert_array_equal(verdict_on(X, weight=1e-3 * weight).kept, weighted.kept)
+
+
+def test_samples_of_one_norm_are_no_copies():
+    rng = np.random.default_rng(14)
+    X = good_samples(rng, 100)
+    X = np.concatenate([X, outliers(rng, "noise", X, 20)])
+    X /= np.linalg.norm(X, axis=(1, 2), keepdims=True)
+    assert len(verdict_on(X).accepted) == 100
+
+
+def test_the_number_of_threads_changes_no_bit():
+    rng = np.random.default_rng(15)
+    X = good_samples(rng, 900)
+    X = np.concatenate([X, outliers(rng, "noise", X, 200)]).astype(np.float32)
+    one, two = (verdict_on(X, n_jobs=n) for n in (1, 2))
+    assert_array_equal(one.kept, two.kept)
+    assert_array_equal(one.scores, two.scores)
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        np.arange(40.0).reshape(2, 5, 4),
+        np.concatenate([np.zeros((60, 5, 4)), np.ones((1, 5, 4))]),
+        np.concatenate([np.ones((30, 5, 4)) + 1e-16, 2 * np.ones((25, 5, 4))]),
+        np.random.default_rng(0).normal(size=(3, 9, 8)),
+        np.random.default_rng(0).normal(size=(40, 5, 4)) * np.array([1.0, 0, 0, 0]),
+        np.repeat(np.random.default_rng(0).normal(size=(4, 5, 4)), 20, axis=0),
+    ],
+    ids=["two", "all but one equal", "two values", "few", "constant columns", "four, twenty times"],
+)
+def test_too_little_to_tell_rejects_nothing(X):
+    model = ct.CorrTensor((2, 1)).fit(X)
+    assert model.diagnostics_["groups"] == ()
+    assert np.isfinite(model.weights_).all()
+    assert np.isfinite(model.outlier_scores_).all()
+    assert (model.weights_ > 0.5).mean() >= 0.5
+
+
+@pytest.mark.parametrize("value", [-0.1, 0.6, math.nan])
+def test_a_breakdown_that_cannot_be(value):
+    with pytest.raises(ValueError, match="breakdown="):
+        ct.CorrTensor(RANKS, breakdown=value).fit(np.ones((9, *SHAPE)))
+
+
+@pytest.mark.parametrize("value", ["half", None, True])
+def test_a_breakdown_that_is_no_number(value):
+    with pytest.raises(TypeError, match="breakdown="):
+        ct.CorrTensor(RANKS, breakdown=value).fit(np.ones((9, *SHAPE)))
+
+
+def test_scores_grade_all_samples():
+    rng = np.random.default_rng(16)
+    X = good_samples(rng, 150)
+    X[:15] = outliers(rng, "noise", X, 15)
+    model = ct.CorrTensor(RANKS).fit(X)
+    scores = model.outlier_scores_
+    assert_array_equal(np.sort(np.argsort(-scores)[:15]), np.arange(15))
+    assert scores[:15].min() > isolation.FAR
+    assert len(np.unique(scores)) == 150
+    # Robust standard deviations of the samples that count.
+    assert abs(np.median(scores[15:])) < 0.05
+    assert_allclose(np.subtract(*np.quantile(scores[15:], [0.75, 0.25])), 1.349, rtol=0.05)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("n", "d"), [(120, 2500), (700, 2100), (60, 300), (400, 300)])
+def test_robust_components_of_long_vectors(n, d, dtype):
+    """Fewer samples than features and more, with and without a square scatter, both precisions."""
+    rng = np.random.default_rng(17)
+    X = rng.normal(size=(n, 12)) @ rng.normal(size=(12, d)) + 0.1 * rng.normal(size=(n, d))
+    X[: n // 5] = 5 * rng.normal(size=(n // 5, d))
+    model = ct.CorrTensor(ranks=10).fit(X.astype(dtype))
+    assert_array_equal(model.weights_ < 0.5, np.arange(n) < n // 5)
+    expected = np.linalg.svd(X[n // 5 :] - X[n // 5 :].mean(axis=0), full_matrices=False)[2][:10]
+    sines = 1 - np.linalg.norm(expected @ model.factors_[0], axis=0)
+    assert sines.max() < 1e-3
