@@ -35,7 +35,7 @@ X, truth = scaler.transform(spoiled), scaler.transform(table.data)
 # oracle is a PCA of the rows that nobody touched.
 
 plain = PCA(5).fit(X)
-robust = ct.CorrTensor(ranks=5, reject="minority").fit(X)
+robust = ct.CorrTensor(ranks=5).fit(X)
 oracle = PCA(5).fit(X[~is_bad])
 
 

@@ -36,7 +36,7 @@ is_bad = np.isin(np.arange(300), bad)
 
 models = {
     "MPCA": ct.make("MPCA", ranks=(8, 8, 2)).fit(X),
-    "Corr-Tensor": ct.CorrTensor(ranks=(8, 8, 2), reject="minority").fit(X),
+    "Corr-Tensor": ct.CorrTensor(ranks=(8, 8, 2)).fit(X),
 }
 oracle = ct.make("MPCA", ranks=(8, 8, 2)).fit(X[~is_bad])
 best = oracle.residuals(X[~is_bad]).mean()

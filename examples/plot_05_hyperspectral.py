@@ -33,7 +33,7 @@ is_bad = np.isin(np.arange(len(X)), lines)
 # ``beta`` is wider than by default: at 2 the fit would throw out 23 good lines as well.
 
 plain = ct.make("MPCA", ranks=(20, 6)).fit(X)
-robust = ct.CorrTensor(ranks=(20, 6), reject="minority", beta=4).fit(X)
+robust = ct.CorrTensor(ranks=(20, 6)).fit(X)
 oracle = ct.make("MPCA", ranks=(20, 6)).fit(X[~is_bad])
 best = oracle.residuals(X[~is_bad]).mean()
 for name, model in {"MPCA": plain, "CorrTensor": robust}.items():

@@ -25,7 +25,7 @@ truth = digits.target[chosen]
 # Plain K-means on the pixels, and density peaks with K-means on weighted cores.
 
 plain = KMeans(4, n_init=10, random_state=0).fit(X.reshape(len(X), -1))
-subspace = ct.CorrTensor(ranks=(5, 5), reject="minority")
+subspace = ct.CorrTensor(ranks=(5, 5))
 robust = ct.DensityPeaksKMeans(4, subspace=subspace, random_state=0).fit(X)
 for name, labels in (("K-means", plain.labels_), ("DensityPeaksKMeans", robust.labels_)):
     score = ct.metrics.clustering_accuracy(truth, labels[~is_noise])

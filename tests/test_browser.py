@@ -290,7 +290,7 @@ def test_other_kinds_of_samples(visit, tmp_path, shape):
     waves = np.sin(np.tensordot(rng.normal(size=(40, len(shape))), grid, axes=1))
     X = waves + 0.05 * rng.normal(size=(40, *shape))
     X[:3] = rng.normal(size=(3, *shape))
-    model = ct.CorrTensor(ranks=tuple(min(4, a - 1) for a in shape), init="2dsvd").fit(X)
+    model = ct.CorrTensor(ranks=tuple(min(4, a - 1) for a in shape)).fit(X)
     page = visit(write_page(tmp_path / "page.html", model, X, most=10))
     assert page.locator("tbody tr").count() == 10
     assert page.locator("#clusters").count() == 0

@@ -16,7 +16,7 @@ from corrtensor import CorrTensor, make
 from corrtensor.checkpoint import FORMAT
 from corrtensor.storage import ModelFileError, read, write
 
-SLOW = {"scale": "median", "init": "2dsvd", "tol": 0.0, "max_iter": 30}
+SLOW = {"scale": "median", "tol": 0.0, "max_iter": 30}
 
 
 @pytest.fixture(autouse=True)
@@ -171,7 +171,7 @@ def test_kill_9_in_the_middle(images, tmp_path):
         from corrtensor import CorrTensor
         warnings.simplefilter("ignore")
         corrtensor.checkpoint.EVERY = 0.0
-        settings = {"scale": "median", "init": "2dsvd", "tol": 0.0, "max_iter": 30}
+        settings = {"scale": "median", "tol": 0.0, "max_iter": 30}
         slow = lambda *_: time.sleep(0.05)
         model = CorrTensor((3, 2), checkpoint="fit.ckpt", callback=slow, **settings)
         print("ready", flush=True)

@@ -340,7 +340,7 @@ def test_calls_that_are_wrong_are_exit_2(folder, model, tmp_path):
         ("fit", folder, "--method", "magic"),
         ("fit", folder, "--method", "MPCA", "--alpha", "2"),
         ("fit", folder, "--alpha", "-1"),
-        ("fit", folder, "--reject", "all"),
+        ("fit", folder, "--breakdown", "0.6"),
         ("fit", folder, "-o", tmp_path / "none" / "m.ct"),
         ("transform", model, folder, "-o", tmp_path / "c.docx"),
         ("transform", model, folder, "-o", tmp_path / "folder"),

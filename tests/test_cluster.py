@@ -154,7 +154,7 @@ def test_a_worker_killed_during_a_sweep_changes_nothing(
 ):
     monkeypatch.setattr(holdings, "HELD_SHARE", share)
     X = np.random.default_rng(0).integers(0, 255, (9000, 32, 32)).astype(np.uint8)
-    model = CorrTensor((8, 8), init="2dsvd", scale="median", max_iter=3, tol=0.0)
+    model = CorrTensor((8, 8), scale="median", max_iter=3, tol=0.0)
     want = sweeps_only(model, X)
     process = start_worker(cluster)
     try:
@@ -183,7 +183,7 @@ def test_bytes_sent_per_sweep(client):
     X = np.random.default_rng(0).integers(0, 255, (N, *shape)).astype(np.uint8)
     lazy = client.persist(dask_array(X, N // n_chunks))
     distributed.wait(lazy)
-    model = CorrTensor(ranks, init="2dsvd", scale="median", max_iter=1, tol=0.0)
+    model = CorrTensor(ranks, scale="median", max_iter=1, tol=0.0)
     sweeps_only(model, lazy)
     sent = {}
     for count in (1, 1 + sweeps):

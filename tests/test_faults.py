@@ -30,7 +30,7 @@ def test_a_fault_at_a_random_place(kind, number):
 @pytest.mark.parametrize("error", [OSError("gone"), KeyboardInterrupt(), SystemExit()])
 def test_every_pass_can_fail(error):
     """Reads from the first to the last, each of them once."""
-    settings = {"init": "2dsvd", "scale": "median", "tol": 0.0, "max_iter": 2, "n_jobs": 2}
+    settings = {"scale": "median", "tol": 0.0, "max_iter": 2, "n_jobs": 2}
     steady = Unsteady(samples((40, 5, 4)), 0, error)
     model = quiet_fit(CorrTensor((2, 2), block_size=10, **settings), steady)
     whole = model.weights_.copy()
@@ -97,7 +97,7 @@ def test_a_full_disk(tmp_path, monkeypatch, after):
 
     monkeypatch.setattr(os, "fsync", full)
     kept = tmp_path / "fit.ckpt"
-    again = CorrTensor((3, 2), max_iter=12, tol=0.0, init="2dsvd", checkpoint=kept)
+    again = CorrTensor((3, 2), max_iter=12, tol=0.0, checkpoint=kept)
 
     def save_until_full():
         # Each file asks for one or two: for itself, and for its folder.

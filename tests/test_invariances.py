@@ -87,7 +87,7 @@ def graded(make_samples, n):
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_order_of_many_samples(make_samples):
-    """So many that a start may be sought on some of them only (and that many are contested)."""
+    """So many that the search looks at some of them only."""
     X = graded(make_samples, n=1500)
     shuffled = np.random.default_rng(3).permutation(len(X))
     model, other = CorrTensor((3, 2)).fit(X), CorrTensor((3, 2)).fit(X[shuffled])

@@ -76,10 +76,8 @@ def test_directions_of_very_different_strength(condition):
     assert_allclose(U @ U.T, V @ V.T, atol=1e-15 * condition**2 + 1e-12)
 
 
-@pytest.mark.parametrize("settings", [{}, {"reject": "minority"}, {"init": "spherical"}], ids=str)
-def test_the_same_bits_again(images, settings):
-    a = CorrTensor((3, 2), random_state=3, **settings).fit(images)
-    b = CorrTensor((3, 2), random_state=3, **settings).fit(images)
+def test_the_same_bits_again(images):
+    a, b = CorrTensor((3, 2)).fit(images), CorrTensor((3, 2)).fit(images)
     for name in ("mean_", "weights_", "residuals_", "objective_"):
         assert_array_equal(getattr(a, name), getattr(b, name))
     for U, V in zip(a.factors_, b.factors_, strict=True):

@@ -58,7 +58,7 @@ numbers = st.fixed_dictionaries(
 habits = st.fixed_dictionaries(
     {
         "center": st.sampled_from(["weighted", "plain", None]),
-        "init": st.sampled_from(["auto", "2dsvd", "spherical"]),
+        "breakdown": st.floats(0.0, 0.5),
     }
 )
 
@@ -101,13 +101,6 @@ def check_promises(model, X):
 def test_any_numbers(stack, numbers, habits):
     X, ranks = stack
     check_promises(fitted(CorrTensor(ranks, max_iter=40, **numbers, **habits), X), X)
-
-
-@settings(steady, max_examples=15)
-@given(stack=stacks(), numbers=numbers)
-def test_any_numbers_when_asked_for_the_majority(stack, numbers):
-    X, ranks = stack
-    check_promises(fitted(CorrTensor(ranks, max_iter=40, reject="minority", **numbers), X), X)
 
 
 @settings(steady, max_examples=60)

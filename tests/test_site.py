@@ -171,7 +171,7 @@ def test_pages_open_from_disk(site, browser, name, view):
 @pytest.mark.slow
 def test_search_works_from_disk(site, browser):
     page = browser.new_page()
-    page.goto((site / "search.html").as_uri() + "?q=minority")
+    page.goto((site / "search.html").as_uri() + "?q=breakdown")
     page.wait_for_selector("#search-results li")
     assert "Choosing" in page.locator("#search-results").text_content()
     page.close()

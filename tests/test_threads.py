@@ -31,10 +31,9 @@ def started(monkeypatch):
     return names
 
 
-@pytest.mark.parametrize("reject", ["unexplained", "minority"])
-def test_a_fit_starts_its_threads_once(stack, started, reject):
+def test_a_fit_starts_its_threads_once(stack, started):
     before = threading.active_count()
-    model = CorrTensor((3, 3), reject=reject, n_jobs=3, block_size=20, max_iter=4, tol=0.0)
+    model = CorrTensor((3, 3), n_jobs=3, block_size=20, max_iter=4, tol=0.0)
     with pytest.warns(UserWarning, match="did not converge"):
         model.fit(stack)
     assert 1 <= len(started) <= 3

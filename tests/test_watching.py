@@ -32,7 +32,7 @@ def test_a_callback_sees_every_sweep_of_the_result(images, name):
 
 
 def test_a_callback_ends_the_fit_without_a_warning(images):
-    start = {"scale": "median", "init": "2dsvd"}
+    start = {"scale": "median"}
     stop = CorrTensor((3, 2), callback=lambda sweep, *_: sweep == 2, **start, **SETTINGS)
     model = stop.fit(images)
     assert (model.n_iter_, model.converged_) == (2, False)

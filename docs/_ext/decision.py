@@ -14,10 +14,10 @@ QUESTIONS = [
      PAGE.format("make")),
     (["Is a bad sample bad as a whole,", "not a few cells in most of them?"], "no", "yes",
      "robust PCA", "elsewhere: last table", "#when-to-use-something-else"),
-    (["Are bad ones like each other:", "copies, a second kind of thing?"], "yes", "no",
-     'reject="minority"', "unlike the majority", PAGE.format("CorrTensor")),
-    (["Then ask what the joint", "subspace cannot explain."], "", "",
-     'reject="unexplained"', "the default", PAGE.format("CorrTensor")),
+    (["Are there clean classes that", "have nothing in common?"], "yes", "no",
+     "breakdown=0.1", "below the smallest share", PAGE.format("CorrTensor")),
+    (["Then what lies apart from", "the others does not count."], "", "",
+     "CorrTensor(ranks)", "the default", PAGE.format("CorrTensor")),
 ]  # fmt: skip
 WANTS = [
     (["features, clean", "reconstructions"], "CorrTensor", "fit, transform"),

@@ -22,7 +22,8 @@ __all__ = ["by_chunks", "is_dask", "merged", "require", "unwrapped"]
 
 # What a fitted estimator knows of every sample it was fitted to, and how its output is to be
 # wrapped: workers need none of it.
-LEFT_HERE = {"weights_", "residuals_", "labels_", "diagnostics_", "decision_graph_", "_stream"}
+LEFT_HERE = {"weights_", "residuals_", "outlier_scores_", "labels_", "diagnostics_"}
+LEFT_HERE |= {"decision_graph_", "_stream"}
 LEFT_HERE |= {"_sklearn_output_config", "callback"}
 
 

@@ -41,6 +41,7 @@ RECORDS: Mapping[str, str] = MappingProxyType(
         "Stream": "corrtensor.stream",
         "State": "corrtensor.solver",
         "Snapshot": "corrtensor.solver",
+        "Group": "corrtensor._robust.search",
     }
 )
 # How a fit was watched and where it was kept on the way is no part of the model.

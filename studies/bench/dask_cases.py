@@ -214,9 +214,7 @@ def cluster_rows(quick: bool) -> Iterator[BenchRow]:
         sent = {}
         for count in (1, 2, 6):
             with count_sent(client) as counted:
-                make(
-                    "Corr-Tensor", (3, 3), scale="median", init="2dsvd", max_iter=count, tol=0.0
-                ).fit(lazy)
+                make("Corr-Tensor", (3, 3), scale="median", max_iter=count, tol=0.0).fit(lazy)
             sent[count] = counted.n_bytes
         measured, formula = (
             (sent[6] - sent[2]) / 4,

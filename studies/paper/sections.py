@@ -105,7 +105,7 @@ def fig4(records: Sequence[Record]) -> list[str]:
     ]
     return [
         "Sweeps until the objective falls by less than a millionth and no projector turns; the",
-        "paper has several. The default begins where its start, a fit of its own, has ended.",
+        "paper has several. The default begins with the samples that lie apart left out.",
         "",
         *table(["outliers", *READINGS, "default"], rows),
     ]

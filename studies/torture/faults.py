@@ -28,7 +28,7 @@ from studies.torture.seeds import samples
 __all__ = ["FAULTS", "Broken", "inject", "left_as_it_was"]
 
 # Many sweeps, many blocks, two threads.
-LONG: Mapping[str, Any] = {"init": "2dsvd", "scale": "median", "tol": 0.0, "max_iter": 12}
+LONG: Mapping[str, Any] = {"scale": "median", "tol": 0.0, "max_iter": 12}
 SHAPE = (160, 8, 7)
 
 

@@ -26,7 +26,7 @@ __all__ = ["SEEDS", "SETTINGS", "Files", "samples", "spoil"]
 
 # A file, or a folder of files by their names.
 Files = dict[str, bytes]
-SETTINGS: Mapping[str, Any] = {"scale": "median", "init": "2dsvd", "tol": 0.0, "max_iter": 4}
+SETTINGS: Mapping[str, Any] = {"scale": "median", "tol": 0.0, "max_iter": 4}
 
 
 def samples(shape: tuple[int, ...] = (12, 6, 5), seed: int = 0) -> np.ndarray:

@@ -43,8 +43,11 @@ def fit(
         float | None, typer.Option(help="Corr-Tensor: power of the residual in the kernel.")
     ] = None,
     beta: Annotated[float | None, typer.Option(help="Corr-Tensor: bandwidth.")] = None,
-    reject: Annotated[
-        str | None, typer.Option(help="Corr-Tensor: 'unexplained' or 'minority' samples.")
+    breakdown: Annotated[
+        float | None,
+        typer.Option(
+            min=0, max=0.5, help="Corr-Tensor: largest share of outliers; 0 rejects no group."
+        ),
     ] = None,
     max_iter: Annotated[int | None, typer.Option(min=1, help="Most sweeps.")] = None,
     checkpoint: Annotated[
@@ -66,8 +69,8 @@ def fit(
     Example: corrtensor fit faces --ranks 20,20 -o faces.ct --report faces.html
     """
     voice = Voice(as_json, quiet)
-    settings = {"alpha": alpha, "beta": beta, "reject": reject, "max_iter": max_iter}
-    settings["checkpoint"] = checkpoint
+    settings: dict[str, Any] = {"alpha": alpha, "beta": beta, "breakdown": breakdown}
+    settings |= {"max_iter": max_iter, "checkpoint": checkpoint}
     model = build(method, options.parse_ranks(ranks), settings)
     shape = options.parse_size(size)
     with exit_codes(voice):

@@ -85,12 +85,8 @@ def summary(model: Any, found: Survey, names: Sequence[str], clusters: Any) -> l
         said.append(
             f"The most unusual one, {names[first]}, {where}: {number(ratio)} times the usual limit."
         )
-    contested = len(getattr(model, "diagnostics_", {}).get("contested", ()))
-    if contested:
-        said.append(
-            f"In the fit, {contested:,} samples were kept that the majority would doubt "
-            "(reject='minority')."
-        )
+    groups = getattr(model, "diagnostics_", {}).get("groups", ())
+    said += [f"In the fit, {group}." for group in groups]
     if clusters is not None:
         said.append(f"The samples form {len(clusters.cluster_centers_)} clusters.")
     return said
