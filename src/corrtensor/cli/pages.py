@@ -8,8 +8,8 @@ import typer
 from corrtensor.cli import options
 from corrtensor.cli.output import Voice, exit_codes
 from corrtensor.cli.steps import (
-    check_folder_of,
     check_shape,
+    claimed,
     load_model,
     open_stack,
     samples_of,
@@ -64,11 +64,11 @@ def report(
 
             page = write_reproduction(Path(subject))
         else:
-            check_folder_of(out)
-            model = load_model(subject, "transform", "inverse_transform")
-            stack = open_stack(voice, str(where), shape, colour, axis)
-            check_shape(subject, model, stack, str(where))
-            write_report(voice, out, model, stack, str(where))
+            with claimed(out, inputs=[subject, where]):
+                model = load_model(subject, "transform", "inverse_transform")
+                stack = open_stack(voice, str(where), shape, colour, axis)
+                check_shape(subject, model, stack, str(where))
+                write_report(voice, out, model, stack, str(where))
             page = out
         voice.result({"report": str(page)}, f"Page: {page}")
 
