@@ -26,7 +26,8 @@ PathLike = str | os.PathLike[str]
 KINDS = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFDIR: "a folder"}
 KINDS |= {stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
 # Without waiting for whoever is at the other end of a pipe, or becoming the owner of a terminal.
-AT_ONCE = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
+NO_WAITING = ("O_NONBLOCK", "O_NOCTTY", "O_BINARY")
+AT_ONCE = os.O_RDONLY | sum(getattr(os, name, 0) for name in NO_WAITING)
 NOT_A_LINK = getattr(os, "O_NOFOLLOW", 0)
 
 
@@ -72,20 +73,20 @@ def open_regular(path: PathLike, *, within: PathLike | None = None) -> BinaryIO:
     OSError
         It is a pipe, a device, a socket or a folder, or a link that leads out.
     """
-    found = os.stat(path) if within is None else os.lstat(path)
-    place = path
-    if within is not None and stat.S_ISLNK(found.st_mode):
-        if not is_inside(path, within):
-            raise OSError(errno.ELOOP, "it is a link out of the folder", os.fspath(path))
+    place = path = os.fspath(path)
+    mode = (os.stat(path) if within is None else os.lstat(path)).st_mode
+    if stat.S_ISLNK(mode):
+        if within is None or not is_inside(path, within):
+            raise OSError(errno.ELOOP, "it is a link out of the folder", path)
         place = os.path.realpath(path)
-        found = os.stat(place)
+        mode = os.stat(place).st_mode
     # A device may act upon being opened.
-    check_kind(found.st_mode, path)
-    handle = os.open(place, os.O_RDONLY | AT_ONCE | (NOT_A_LINK if within is not None else 0))
+    check_kind(mode, path)
+    handle = os.open(place, AT_ONCE if within is None else AT_ONCE | NOT_A_LINK)
     try:
         # Another file may have come there meanwhile.
         check_kind(os.fstat(handle).st_mode, path)
-        return os.fdopen(handle, "rb")
+        return open(handle, "rb")
     except BaseException:
         os.close(handle)
         raise
@@ -197,7 +198,7 @@ def lock_file(lock: Path, path: PathLike) -> int:
     """Return a handle on a locked file that is still the one of its name."""
     while True:
         try:
-            handle = os.open(lock, os.O_RDONLY | os.O_CREAT | AT_ONCE | NOT_A_LINK, 0o666)
+            handle = os.open(lock, os.O_CREAT | AT_ONCE | NOT_A_LINK, 0o666)
         except OSError as error:
             raise OSError(error.errno, error.strerror, os.fspath(path)) from error
         try:

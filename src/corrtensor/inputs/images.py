@@ -174,8 +174,8 @@ def refuse_costly(file: BinaryIO, image: Any) -> None:
             f"it claims {image.width} x {image.height} pixels; more than "
             f"{LARGEST_IMAGE / 1e6:.0f} million are not decoded"
         )
-    claimed, size = pixels * BYTES.get(image.mode, 4), os.fstat(file.fileno()).st_size
-    if claimed > max(BELIEVED, MOST_COMPRESSED * size):
+    claimed = pixels * BYTES.get(image.mode, 4)
+    if claimed > BELIEVED and claimed > MOST_COMPRESSED * (size := os.fstat(file.fileno()).st_size):
         raise InputError(f"it claims {claimed / 1e6:.0f} million bytes in {size} bytes")
     run_lengths = image.format == "BMP" and image.info.get("compression") in (1, 2)
     if run_lengths and pixels > SLOW_PIXELS:
@@ -242,7 +242,6 @@ def read_image(path: Path, folder: Path, look: Look) -> np.ndarray:
     from PIL import Image, ImageOps
 
     with open_regular(path, within=folder) as file, Image.open(file, formats=DECODERS) as image:
-        refuse_costly(file, image)
         image.load()
         upright: Any = ImageOps.exif_transpose(image) or image
         if look.dtype == np.uint8:
