@@ -40,7 +40,12 @@ def blame(error: Exception) -> None:
 class ModelFileError(ValueError):
     """A file that is no model file, is damaged, or is of a version that is not known here.
 
-    It is a ``ValueError``; the message, one line, names the file and what is wrong with it.
+    It is a ``ValueError``.
+
+    Parameters
+    ----------
+    message : str
+        Names the file and what is wrong with it; it becomes one line.
 
     See Also
     --------
