@@ -31,9 +31,10 @@ from typing import Any
 
 import numpy as np
 
-# What one case may take: seconds, and resident memory of its process in bytes.
+# What one case may take: seconds of the processor, as the machine may be busy with other things,
+# and resident memory of its process in bytes.
 SECONDS, BYTES = 5.0, 500 << 20
-# A case that says nothing for so long is ended.
+# A case that has not ended by the clock after so many seconds waits for something.
 PATIENCE = 30.0
 SMALL = np.arange(4 * 6 * 5, dtype=np.uint8).reshape(4, 6, 5)
 SECRET = np.full((4, 6, 5), 77, np.uint8)
@@ -906,7 +907,7 @@ def a_run_of_thirty_million_samples(folder: Path) -> Action:
     return read(folder / "x.mp4")
 
 
-@case("video", "more than 262144 frames")
+@case("video", "more than 524288 frames")
 def more_frames_than_anybody_has(folder: Path) -> Action:
     """Frames of four pixels, 14 bytes each."""
     import av
@@ -921,7 +922,7 @@ def more_frames_than_anybody_has(folder: Path) -> Action:
     content = path.read_bytes()
     start = content.index(b"movi")
     first = content.index(b"00d", start)
-    frames = 300_000 * content[first : first + 14]
+    frames = 600_000 * content[first : first + 14]
     head = bytearray(content[: start + 4])
     head[4:8] = struct.pack("<I", len(head) - 8 + len(frames))
     head[start - 4 : start] = struct.pack("<I", 4 + len(frames))
@@ -1294,19 +1295,19 @@ def try_apart(name: str, folder: Path, guard: Callable[[], None] | None = None) 
     inlet, outlet = os.pipe()
     child = os.fork()
     if child == 0:
-        began = time.monotonic()
+        began = time.process_time()
 
         def ready() -> None:
             nonlocal began
             # The making may take its time and memory; what it took is not counted.
             forget_peak()
-            began = time.monotonic()
+            began = time.process_time()
             if guard is not None:
                 guard()
 
         try:
             wrong = try_case(CASES[name], folder, ready)
-            told = {"wrong": wrong, "seconds": time.monotonic() - began, "peak": peak()}
+            told = {"wrong": wrong, "seconds": time.process_time() - began, "peak": peak()}
             os.write(outlet, json.dumps(told).encode()[:60000])
         except BaseException:
             os.write(outlet, json.dumps({"wrong": traceback.format_exc()[-2000:]}).encode())

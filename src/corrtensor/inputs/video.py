@@ -30,8 +30,8 @@ DECODERS = (
     "msmpeg4v1 msmpeg4v2 msmpeg4 msmpeg4v3 wmv1 wmv2 wmv3 vc1 mjpeg png rawvideo v210 ffv1 huffyuv "
     "ffvhuff utvideo prores dnxhd theora flv dvvideo cinepak qtrle svq1 svq3"
 )
-# Frames: nearly three hours of 25 a second. They are counted before any is decoded.
-MOST_FRAMES = 1 << 18
+# Frames: nearly six hours of 25 a second. They are counted before any is decoded.
+MOST_FRAMES = 1 << 19
 BUFFER = 1 << 16
 # Samples that an MP4 file claims without listing them: their one size, or a run, and how many.
 CLAIM = re.compile(rb"(stsz.{4}|trun)(.{4})(.{4})", re.DOTALL)

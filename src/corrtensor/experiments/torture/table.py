@@ -29,7 +29,7 @@ def torture_table(figures: Mapping[str, Any]) -> str:
         f"{load['fits']:,} fits, {figures['failures']} failures.**",
         "",
         f"Of {crafted['tried']} crafted cases, {len(crafted['failures'])} ended otherwise than "
-        f"documented; the slowest took {crafted['seconds']:.1f} s, the largest "
+        f"documented; the slowest took {crafted['seconds']:.1f} s of the processor, the largest "
         f"{crafted['peak'] / 2**20:.0f} MB of resident memory.",
         "",
         "| reader | files | read | refused | failures | memory grew by |",
