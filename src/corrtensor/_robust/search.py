@@ -29,6 +29,8 @@ SAMPLES = 240
 COARSE, FINE = 1.0, 0.3
 # Steps towards the metric without scales.
 STEPS = 8
+# Samples closer than this share of the typical squared distance are copies, and count once there.
+COPY = 0.02
 # Fewer samples than this tell nothing about others.
 FEWEST = 10
 
@@ -116,8 +118,9 @@ def propose(source: Source, norms: np.ndarray) -> Iterator[np.ndarray]:
     """
     away = rough_distances(source)
     typical = np.median(away) or away.max()
-    weights = clipped = np.minimum(1.0, typical / np.maximum(away, 1e-300))
+    clipped = np.minimum(1.0, typical / np.maximum(away, 1e-300))
     seen = see(source, norms, clipped)
+    weights = clipped = clipped / seen.copies(COPY)
     for _ in range(STEPS):
         metric = seen.metric(weights, COARSE)
         if metric is None:
@@ -125,8 +128,8 @@ def propose(source: Source, norms: np.ndarray) -> Iterator[np.ndarray]:
         d = seen.distances(metric)
         weights = clipped * np.exp(d.min() - d)
     yield d
-    far = d > np.median(d)
-    metric = seen.metric(far.astype(float), COARSE) if far.any() else None
+    far = clipped * (d > np.median(d))
+    metric = seen.metric(far, COARSE) if far.any() else None
     if metric is not None:
         yield seen.distances(metric)
 
