@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import reduce
 
 import numpy as np
 
 from corrtensor.kernels import project, row_squares, unfold
-from corrtensor.solver import rounding_of
+from corrtensor.solver import leading, rounding_of
 from corrtensor.sources import Source
 from corrtensor.spectral import spectral
 
@@ -62,8 +62,8 @@ class Metric:
         """Return the log squared distances of a block of samples."""
         y = x - self.mean.astype(x.dtype)
         cores = project(y, [U.astype(x.dtype) for U in self.bases]).reshape(len(y), -1)
-        squares = np.square(cores)
-        return self.of(cores, squares, np.maximum(row_squares(y) - row_squares(cores), 0))
+        rest = np.maximum(row_squares(y) - row_squares(cores), 0)
+        return self.of(cores, np.square(cores), rest)
 
 
 @dataclass(frozen=True)
@@ -73,14 +73,10 @@ class Coordinates:
     mean: np.ndarray
     bases: tuple[np.ndarray, ...]
     cores: np.ndarray
+    squares: np.ndarray
     rest: np.ndarray
     n_pooled: int
     noise: float
-
-    @cached_property
-    def squares(self) -> np.ndarray:
-        """The squares of all entries."""
-        return np.square(self.cores)
 
     def metric(self, weights: np.ndarray, shrink: float) -> Metric | None:
         """Learn the metric of weighted samples; ``None`` if only rounding tells these apart."""
@@ -105,8 +101,11 @@ def leading_of_some(source: Source, weights: np.ndarray, mean: np.ndarray, mode:
     places = np.linspace(0, others - 1, min(others, -(-2 * DIRECTIONS // n))).astype(int)
     A = np.empty((n, len(places), shape[mode]))
     source.fill(A, lambda x: unfold(x - mean.astype(x.dtype), mode)[:, places])
-    A *= np.sqrt(weights)[:, None, None]
-    return np.linalg.svd(A.reshape(-1, shape[mode]), full_matrices=False)[2][:DIRECTIONS].T
+    A = (A * np.sqrt(weights)[:, None, None])[weights > 0].reshape(-1, shape[mode])
+    if len(A) >= shape[mode]:
+        return leading(A.T @ A, DIRECTIONS)
+    # By way of the smaller Gram matrix; an orthonormal basis also where that has no energy left.
+    return np.linalg.qr(A.T @ leading(A @ A.T, min(len(A), DIRECTIONS)))[0]
 
 
 def see(source: Source, norms: np.ndarray, weights: np.ndarray) -> Coordinates:
@@ -128,4 +127,4 @@ def see(source: Source, norms: np.ndarray, weights: np.ndarray) -> Coordinates:
         source.fill(rest, lambda x: row_squares(x - m))
         rest = np.maximum(rest - row_squares(cores), 0)
     noise = rounding_of(norms, source.dtype, None)
-    return Coordinates(start.mean, bases, cores, rest, n_pooled, noise)
+    return Coordinates(start.mean, bases, cores, np.square(cores), rest, n_pooled, noise)

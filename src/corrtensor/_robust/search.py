@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -51,23 +52,18 @@ class Group:
     def __str__(self) -> str:
         what = "1 sample lies" if len(self.samples) == 1 else f"{len(self.samples)} samples lie"
         text = f"{what} apart from the others, {self.distance:.1f} robust standard deviations off"
-        fate = "rejected" if self.rejected else "kept"
         if math.isnan(self.keeping):
-            return f"{text}: {fate}"
+            return f"{text}: rejected"
         return (
-            f"{text}, but around them: {fate}, a close call. Keeping costs the others a factor "
-            f"{math.exp(self.keeping):.2f} in error, rejecting costs all a factor "
-            f"{math.exp(self.rejecting):.2f}; breakdown below their share keeps them"
+            f"{text}, but around them: {'rejected' if self.rejected else 'kept'}, a close call. "
+            f"Keeping costs the others a factor {math.exp(self.keeping):.2f} in error, rejecting "
+            f"costs all {math.exp(self.rejecting):.2f}; breakdown below their share keeps them"
         )
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Which samples count.
-
-    ``scores`` are the distances of rejected samples in robust standard deviations, else minus
-    infinity; ``accepted`` are the samples that the search looked at and kept.
-    """
+    """Which samples count; how far off rejected ones are, and which were looked at and kept."""
 
     kept: np.ndarray
     scores: np.ndarray
@@ -93,9 +89,8 @@ class Asked:
 
     def only(self, where: np.ndarray) -> Asked:
         """Return some of them."""
-        if len(where) == len(self.norms):
-            return self
-        return Asked(self.source.chosen(where), self.norms[where], self.away[where])
+        source = self.source.chosen(where) if len(where) < len(self.norms) else self.source
+        return Asked(source, self.norms[where], self.away[where])
 
     def distances(self, learned: np.ndarray) -> tuple[Metric, np.ndarray] | None:
         """Return the metric of some samples, and the distances of all."""
@@ -104,8 +99,7 @@ class Asked:
         return None if metric is None else (metric, seen.distances(metric))
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(NamedTuple):
     """A group that is apart, and the metric of the others by which further samples are judged."""
 
     split: Split
@@ -140,8 +134,7 @@ def propose(asked: Asked) -> Iterator[np.ndarray]:
 def confirm(asked: Asked, d: np.ndarray, least: float) -> Finding | None:
     """Let the samples below the likeliest gap judge all; twice, if they find a group apart.
 
-    In the end no sample is judged by what was learned from it: one half of what is kept is the
-    measure of the other.
+    In the end no sample is judged by what was learned from it: each half judges the other.
     """
     split = Splits(d, least).likeliest()
     judged = None if split is None else asked.distances(split.kept)
