@@ -24,6 +24,7 @@ from typer.testing import CliRunner
 import corrtensor as ct
 from corrtensor.cli import build_app, output, steps
 from corrtensor.datasets import load_faces
+from corrtensor.names import from_cell
 
 FILES = ("fit", "transform", "reconstruct", "info", "outliers", "cluster", "classify", "report")
 
@@ -295,9 +296,10 @@ def test_names_of_files_cannot_command_the_terminal(folder, tmp_path):
     (strange / "\x1b[31mtext.png").write_text("no picture")
     result = run("outliers", strange, "--csv", tmp_path / "o.csv")
     assert "\x1b" not in result.output
-    assert "\N{REPLACEMENT CHARACTER}[31mtext.png: not an image" in result.stderr
+    assert "\\x1b[31mtext.png: not an image" in result.stderr
     names = {row["name"] for row in read_table(tmp_path / "o.csv")}
-    assert names == {f"\x1b[2J{k}\udcff.png" for k in range(30)}
+    assert names == {f"\\x1b[2J{k}\\udcff.png" for k in range(30)}
+    assert {from_cell(name) for name in names} == {f"\x1b[2J{k}\udcff.png" for k in range(30)}
 
 
 def test_data_that_cannot_be_used_is_exit_1(folder, model, tmp_path, faces):

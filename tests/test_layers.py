@@ -25,8 +25,14 @@ ALLOWED["encoding"] = set()
 ALLOWED["storage"] = {"encoding"}
 ALLOWED["checkpoint"] |= {"storage"}
 ALLOWED["subspace"] |= {"checkpoint"}
-ALLOWED["inputs"] = {"samples", "sources", "storage"}
-ALLOWED["outputs"] = {"inputs", "storage"}
+# Names as text, and how files are opened, made and locked.
+ALLOWED["names"] = set()
+ALLOWED["files"] = {"names"}
+ALLOWED["storage"] |= {"files", "names"}
+ALLOWED["checkpoint"] |= {"files"}
+ALLOWED["subspace"] |= {"files"}
+ALLOWED["inputs"] = {"samples", "sources", "storage", "files", "names"}
+ALLOWED["outputs"] = {"inputs", "storage", "files", "names"}
 ALLOWED |= {
     name: set(CORE)
     | {
@@ -36,6 +42,8 @@ ALLOWED |= {
         "metrics",
         "encoding",
         "storage",
+        "files",
+        "names",
         "inputs",
         "outputs",
     }

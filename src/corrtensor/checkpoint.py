@@ -51,7 +51,7 @@ def fingerprint(
 
 @dataclass
 class Checkpoint:
-    """The file of one fit."""
+    """The file of one fit, which :func:`corrtensor.files.held` keeps for it."""
 
     path: str | os.PathLike[str]
     mark: Mapping[str, str]

@@ -20,8 +20,9 @@ from typing import Any
 
 import numpy as np
 
+from corrtensor.files import held, refuse_link, refuse_special, replacing, sync_folder
+from corrtensor.inputs.arrays import is_at_home
 from corrtensor.inputs.stack import need
-from corrtensor.storage import refuse_special, replacing, sync_folder
 
 __all__ = ["Write", "check_output_name", "folder_replacing", "open_output"]
 
@@ -59,7 +60,7 @@ def open_output(
     names: Sequence[str] | None = None,
     values: tuple[float, float] | None = None,
 ) -> Iterator[Write]:
-    """Open a file for samples that come in order, block by block.
+    """Open a file for samples that come in order, block by block; no other run may write it.
 
     Parameters
     ----------
@@ -80,6 +81,20 @@ def open_output(
         Takes the next samples.
     """
     path, name = split_output(where)
+    with held(path), open_kind(path, name, shape, dtype, names, values) as write:
+        yield write
+
+
+@contextmanager
+def open_kind(
+    path: Path,
+    name: str,
+    shape: tuple[int, ...],
+    dtype: np.dtype,
+    names: Sequence[str] | None,
+    values: tuple[float, float] | None,
+) -> Iterator[Write]:
+    """Open a file by its ending."""
     suffix = path.suffix.lower()
     if suffix == ".npy":
         with replacing(path) as file:
@@ -151,6 +166,7 @@ def require_room(path: Path, shape: tuple[int, ...], dtype: np.dtype, more: int 
 def hdf5_writer(path: Path, name: str, shape: tuple[int, ...], dtype: np.dtype) -> Iterator[Write]:
     """Add a dataset to a copy of an HDF5 file, which then takes its place."""
     h5py = need("h5py", "io", "an HDF5 file")
+    refuse_link(path)
     there = path.exists()
     if there and path.is_file() and not h5py.is_hdf5(path):
         raise ValueError(f"{path} is there and is no HDF5 file; give another name")
@@ -160,6 +176,8 @@ def hdf5_writer(path: Path, name: str, shape: tuple[int, ...], dtype: np.dtype) 
             if there:
                 shutil.copyfile(path, new.name)
             with h5py.File(new.name, "a" if there else "w") as file:
+                if not is_at_home(h5py, file, str(PurePosixPath(name).parent)):
+                    raise ValueError(f"{path}: {name} leads through a link to another file")
                 if name in file:
                     del file[name]
                 yield in_order(file.create_dataset(name, shape, dtype, chunks=chunks(shape, dtype)))
@@ -177,7 +195,8 @@ def folder_replacing(path: Path, marks: Sequence[str] = ()) -> Iterator[Path]:
     A folder that is there and not empty is replaced only if it holds one of ``marks``, files that
     tell what it is: nobody's pictures shall vanish by a slip.
     """
-    target = Path(os.path.realpath(path))
+    refuse_link(path)
+    target = path.absolute()
     if target.exists() and not target.is_dir():
         refuse_special(target, path)
         raise FileExistsError(errno.EEXIST, "there is a file of this name", str(path))
@@ -240,6 +259,8 @@ def picture_name(place: int, names: Sequence[str] | None, used: set[str]) -> str
     """Return a name for a picture that no other has: its file's with the ending ``.png``."""
     name = f"{place:06d}.png"
     if names is not None:
+        if ".." in PurePosixPath(names[place]).parts or names[place].startswith("/"):
+            raise ValueError(f"{names[place]!r} is no name for a picture: it leads elsewhere")
         name = PurePosixPath(names[place]).with_suffix(".png").as_posix()
         if name in used:
             name = f"{names[place]}.png"

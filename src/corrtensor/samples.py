@@ -99,8 +99,20 @@ def check_nonempty(X: Any) -> None:
         raise ValueError(f"X of shape {tuple(X.shape)} has an empty axis")
 
 
+def refuse_masked(X: Any) -> None:
+    """Raise a ``ValueError`` if entries of an array are masked: they would count all the same."""
+    parts = X if isinstance(X, list | tuple) else (X,)
+    masked = sum(int(np.ma.getmaskarray(part).sum()) for part in parts if np.ma.isMaskedArray(part))
+    if masked:
+        raise ValueError(
+            f"{masked} entries of X are masked, and samples with missing entries cannot be used: "
+            "leave those samples out, or fill them, as in X.filled(0)"
+        )
+
+
 def check_in_memory(estimator: Any, X: Any, *, reset: bool) -> np.ndarray:
     """Return X as an array of real numbers; keep, or check, the number and names of features."""
+    refuse_masked(X)
     options = {"ensure_all_finite": False, "dtype": "numeric"}
     if count_axes(X) <= 2:
         X = validate_data(estimator, X, reset=reset, **options)
@@ -180,6 +192,8 @@ class TensorTransformer(  # type: ignore[call-arg]
         """
         X = unwrapped(X)
         if is_dask(X):
+            if np.ma.isMaskedArray(X._meta):
+                raise ValueError("X is a Dask array with masks: fill it, as in da.ma.filled(X, 0)")
             X = merged(X)
         if is_on_disk(X):
             if np.dtype(X.dtype).kind not in "fiub":

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from corrtensor.kernels import Factors, Part, Projection
-from corrtensor.samples import Sliceable, as_float, check_finite
+from corrtensor.samples import Sliceable, as_float, check_finite, refuse_masked
 from corrtensor.threads import count_threads, single_blas, threads
 
 # A block of samples and its projections should stay in the cache of one core.
@@ -234,13 +234,16 @@ class Source:
 
     def _read(self, lo: int, hi: int) -> np.ndarray:
         try:
-            x = np.asarray(self.X[lo:hi])
+            x = np.asanyarray(self.X[lo:hi])
         except MemoryError:
             raise
         except Exception as error:
             raise OSError(
                 f"samples {lo} to {hi - 1} of {name_of(self.X)} could not be read: {error}"
             ) from error
+        # Some arrays on disk, such as those of netCDF, mask what is missing.
+        refuse_masked(x)
+        x = np.asarray(x)
         if x.shape != (hi - lo, *self.sample_shape):
             raise OSError(
                 f"samples {lo} to {hi - 1} of {name_of(self.X)} came with shape {x.shape}, "

@@ -1,4 +1,4 @@
-"""Model files, and files that are whole or not there at all.
+"""Model files.
 
 A model file is a zip archive of ``model.json`` and one ``.npy`` for each array, uncompressed;
 its last bytes are a checksum of all the others. ``docs/model-files.md`` has the format.
@@ -11,18 +11,15 @@ import hashlib
 import json
 import math
 import os
-import secrets
-import shutil
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
 from corrtensor.encoding import ARRAY_KINDS, ESTIMATORS, decode, encode
+from corrtensor.files import open_regular, replacing
+from corrtensor.names import visible
 
 __all__ = ["ModelFileError", "load", "replacing", "save"]
 
@@ -43,7 +40,12 @@ def blame(error: Exception) -> None:
 class ModelFileError(ValueError):
     """A file that is no model file, is damaged, or is of a version that is not known here.
 
-    It is a ``ValueError``; the message names the file and what is wrong with it.
+    It is a ``ValueError``.
+
+    Parameters
+    ----------
+    message : str
+        Names the file and what is wrong with it; it becomes one line.
 
     See Also
     --------
@@ -64,62 +66,8 @@ class ModelFileError(ValueError):
     refused
     """
 
-
-@contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Open a new file that takes the place of ``path`` once it is whole and on disk.
-
-    Parameters
-    ----------
-    path : path-like
-        Where the file shall be. Until the block ends, and for ever if it fails, whatever is
-        there stays untouched.
-
-    Yields
-    ------
-    file : binary file
-        Beside ``path``, open for writing and reading; its name is ``file.name``.
-    """
-    target = Path(os.path.realpath(path))
-    if target.exists():
-        refuse_special(target, path)
-    beside = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}.part")
-    try:
-        with open(beside, "xb+") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        if target.exists():
-            shutil.copymode(target, beside)
-        os.replace(beside, target)
-    except BaseException as error:
-        with suppress(OSError):
-            beside.unlink()
-        if isinstance(error, OSError) and error.errno and error.filename in (None, str(beside)):
-            # The user has never heard of the file beside.
-            raise OSError(error.errno, error.strerror, os.fspath(path)) from error
-        raise
-    sync_folder(target.parent)
-
-
-def refuse_special(target: Path, path: str | os.PathLike[str]) -> None:
-    """Raise an ``OSError`` unless the file may be replaced: a device must not become a file."""
-    if target.is_dir():
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
-    if not target.is_file():
-        raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
-    if not os.access(target, os.W_OK):
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), os.fspath(path))
-
-
-def sync_folder(folder: Path) -> None:
-    """Let the names in a folder reach the disk, where the system can."""
-    with suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+    def __init__(self, message: str) -> None:
+        super().__init__(visible(message))
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
@@ -238,7 +186,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
 def read(path: str | os.PathLike[str], kind: str) -> Any:
     """Return what :func:`write` has put into a file of this format."""
-    with open(path, "rb") as file:
+    with open_regular(path) as file:
         check_whole(file, path, kind)
         with zipfile.ZipFile(file) as archive:
             header = read_header(archive, path, kind)

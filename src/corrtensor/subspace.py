@@ -6,6 +6,7 @@ import math
 import os
 import warnings
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, Self
 
@@ -19,6 +20,7 @@ from corrtensor.checkpoint import Checkpoint, fingerprint
 from corrtensor.checks import require_count, require_not_negative
 from corrtensor.chunked import by_chunks
 from corrtensor.dask_source import source_of
+from corrtensor.files import held
 from corrtensor.kernels import ResidualPass, expand, project
 from corrtensor.losses import Loss, Power
 from corrtensor.samples import TensorTransformer, as_float, is_on_disk, unchanged_on_error
@@ -257,7 +259,8 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
             context = self._init_callback_context(max_subtasks=options.max_iter)
             context.call_on_fit_task_begin(estimator=self)
         options = replace(options, observe=observer(self.callback, self, context))
-        with unchanged_on_error(self):
+        kept = nullcontext() if self.checkpoint is None else held(self.checkpoint)
+        with kept, unchanged_on_error(self):
             X, _ = self._check(X, reset=True)
             for streamed in ("_stream", "n_samples_seen_"):
                 self.__dict__.pop(streamed, None)
@@ -269,8 +272,8 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
                 solution = self._solve(source, weight, options)
                 self._keep(solution, as_float(np.dtype(X.dtype)))
                 self._learn_cores(source, times(solution.weights, weight))
-        if self.checkpoint is not None:
-            Checkpoint(self.checkpoint, {}).remove()
+            if self.checkpoint is not None:
+                Checkpoint(self.checkpoint, {}).remove()
         if context is not None:
             context.call_on_fit_task_end(estimator=self)
         return self

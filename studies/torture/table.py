@@ -21,12 +21,16 @@ def torture_table(figures: Mapping[str, Any]) -> str:
     text : str
         A sentence and two tables.
     """
-    load, versions = figures["load"], figures["versions"]
+    load, versions, crafted = figures["load"], figures["versions"], figures["crafted"]
     lines = [
         f"{figures['date']}, {figures['minutes']} minutes, seed {figures['seed']}, Python "
         f"{figures['python']}, {', '.join(f'{name} {v}' for name, v in versions.items())}: "
         f"**{figures['inputs']:,} mutated files, {figures['faults']:,} faults, "
         f"{load['fits']:,} fits, {figures['failures']} failures.**",
+        "",
+        f"Of {crafted['tried']} crafted cases, {len(crafted['failures'])} ended otherwise than "
+        f"documented; the slowest took {crafted['seconds']:.1f} s of the processor, the largest "
+        f"{crafted['peak'] / 2**20:.0f} MB of resident memory.",
         "",
         "| reader | files | read | refused | failures | memory grew by |",
         "| --- | --- | --- | --- | --- | --- |",

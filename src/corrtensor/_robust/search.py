@@ -18,12 +18,12 @@ from corrtensor._robust.metric import Metric, see
 from corrtensor.kernels import row_squares
 from corrtensor.losses import Power
 from corrtensor.solver import Options, solve
-from corrtensor.sources import Source, middle
+from corrtensor.sources import PILOTS, Source, middle
 from corrtensor.spectral import Rank, spectral
 from corrtensor.threads import single_blas
 
-# Samples that a search looks at, and those of them whose median tells roughly where all are.
-SAMPLES, PILOTS = 240, 64
+# Samples that a search looks at.
+SAMPLES = 240
 # The metric that proposes groups is shrunk more than the one that judges them: outliers bend what
 # is learned from them, too, and most of all where good samples vary little.
 COARSE, FINE = 1.0, 0.3
@@ -79,26 +79,6 @@ class Verdict:
         return float(max(kept[apart.kept].max(), s[self.accepted].max()))
 
 
-@dataclass(frozen=True)
-class Asked:
-    """The samples that a search looks at, their squared norms, and roughly how far out they are."""
-
-    source: Source
-    norms: np.ndarray
-    away: np.ndarray
-
-    def only(self, where: np.ndarray) -> Asked:
-        """Return some of them."""
-        source = self.source.chosen(where) if len(where) < len(self.norms) else self.source
-        return Asked(source, self.norms[where], self.away[where])
-
-    def distances(self, learned: np.ndarray) -> tuple[Metric, np.ndarray] | None:
-        """Return the metric of some samples, and the distances of all."""
-        seen = see(self.source, self.norms, learned.astype(float))
-        metric = seen.metric(learned.astype(float), FINE)
-        return None if metric is None else (metric, seen.distances(metric))
-
-
 class Finding(NamedTuple):
     """A group that is apart, and the metric of the others by which further samples are judged."""
 
@@ -108,16 +88,35 @@ class Finding(NamedTuple):
     scale: float
 
 
-def propose(asked: Asked) -> Iterator[np.ndarray]:
+def rough_distances(source: Source) -> np.ndarray:
+    """Return the squared distances from the median of some samples."""
+    some = np.unique(np.linspace(0, source.n_samples - 1, PILOTS).astype(int))
+    place = ((middle(source.take(some)) - source.origin) / source.unit).astype(source.dtype)
+    away = np.empty(source.n_samples)
+    source.fill(away, lambda x: row_squares(x - place))
+    return away
+
+
+def distances(
+    source: Source, norms: np.ndarray, learned: np.ndarray
+) -> tuple[Metric, np.ndarray] | None:
+    """Return the metric of some samples, and the distances of all."""
+    seen = see(source, norms, learned.astype(float))
+    metric = seen.metric(learned.astype(float), FINE)
+    return None if metric is None else (metric, seen.distances(metric))
+
+
+def propose(source: Source, norms: np.ndarray) -> Iterator[np.ndarray]:
     """Yield distances by which a group may be apart, the likelier ones first.
 
     First those of the metric without scales: Tyler's estimate, in which a sample counts by the
     inverse of its squared distance. Then those from the half that this metric finds far: a large
     group of little variety can make itself the centre.
     """
-    typical = np.median(asked.away) or asked.away.max()
-    weights = clipped = np.minimum(1.0, typical / np.maximum(asked.away, 1e-300))
-    seen = see(asked.source, asked.norms, clipped)
+    away = rough_distances(source)
+    typical = np.median(away) or away.max()
+    weights = clipped = np.minimum(1.0, typical / np.maximum(away, 1e-300))
+    seen = see(source, norms, clipped)
     for _ in range(STEPS):
         metric = seen.metric(weights, COARSE)
         if metric is None:
@@ -131,20 +130,20 @@ def propose(asked: Asked) -> Iterator[np.ndarray]:
         yield seen.distances(metric)
 
 
-def confirm(asked: Asked, d: np.ndarray, least: float) -> Finding | None:
+def confirm(source: Source, norms: np.ndarray, d: np.ndarray, least: float) -> Finding | None:
     """Let the samples below the likeliest gap judge all; twice, if they find a group apart.
 
     In the end no sample is judged by what was learned from it: each half judges the other.
     """
     split = Splits(d, least).likeliest()
-    judged = None if split is None else asked.distances(split.kept)
+    judged = None if split is None else distances(source, norms, split.kept)
     apart = None if judged is None else Splits(judged[1], least).isolated()
     # Both halves have small samples and large ones.
-    fold = np.argsort(np.argsort(asked.norms, kind="stable")) % 2 == 1
+    fold = np.argsort(np.argsort(norms, kind="stable")) % 2 == 1
     for half in (fold, ~fold):
         if apart is None or np.count_nonzero(apart.kept & half) < FEWEST:
             return None
-        judged = asked.distances(apart.kept & ~half)
+        judged = distances(source, norms, apart.kept & ~half)
         if judged is None:
             return None
         metric, mine = judged[0], judged[1][apart.kept & half]
@@ -154,7 +153,9 @@ def confirm(asked: Asked, d: np.ndarray, least: float) -> Finding | None:
     return None if apart is None else Finding(apart, metric, location, scale)
 
 
-def judge(asked: Asked, split: Split, ranks: tuple[Rank, ...], options: Options) -> Group:
+def judge(
+    source: Source, norms: np.ndarray, split: Split, ranks: tuple[Rank, ...], options: Options
+) -> Group:
     """Decide on a group that is apart.
 
     It is rejected, unless the others lie inside it, as still frames do among moving ones, and it
@@ -162,13 +163,13 @@ def judge(asked: Asked, split: Split, ranks: tuple[Rank, ...], options: Options)
     """
     kept = split.kept
     group = Group(np.flatnonzero(~kept), True, split.gap, split.distance)
-    theirs = None if split.beyond_doubt else asked.distances(~kept)
+    theirs = None if split.beyond_doubt else distances(source, norms, ~kept)
     if theirs is None or np.quantile(theirs[1][kept], 0.1) > np.median(theirs[1][~kept]):
         return group
 
     def errors(ranks: tuple[Rank, ...], w: np.ndarray) -> tuple[tuple[Rank, ...], np.ndarray]:
-        start = spectral(asked.source, ranks, centered=options.center is not None, weights=w)
-        fit = solve(asked.source, start, Power(2.0), options.brief(1), w)
+        start = spectral(source, ranks, centered=options.center is not None, weights=w)
+        fit = solve(source, start, Power(2.0), options.brief(1), w)
         return start.ranks, fit.residuals + np.finfo(float).tiny
 
     fixed, joint = errors(ranks, np.ones(len(kept)))
@@ -178,17 +179,12 @@ def judge(asked: Asked, split: Split, ranks: tuple[Rank, ...], options: Options)
     return replace(group, rejected=keeping > rejecting, keeping=keeping, rejecting=rejecting)
 
 
-def ask(source: Source, norms: np.ndarray, counting: np.ndarray) -> tuple[Asked, np.ndarray]:
+def draw(source: Source, norms: np.ndarray, counting: np.ndarray) -> np.ndarray:
     """Choose samples evenly by norm: all kinds are there, in whatever order, and copies once."""
     places = np.linspace(0, len(counting) - 1, min(SAMPLES, len(counting))).astype(int)
     drawn = np.sort(counting[np.argsort(norms[counting], kind="stable")[places]])
-    chosen = source if len(drawn) == len(norms) else source.chosen(drawn)
-    some = np.unique(np.linspace(0, len(drawn) - 1, PILOTS).astype(int))
-    place = ((middle(chosen.take(some)) - source.origin) / source.unit).astype(source.dtype)
-    away = np.empty(len(drawn))
-    chosen.fill(away, lambda x: row_squares(x - place))
-    different = np.sort(np.unique([norms[drawn], away], axis=1, return_index=True)[1])
-    return Asked(chosen, norms[drawn], away).only(different), drawn[different]
+    marks = np.stack([norms[drawn], rough_distances(source.chosen(drawn))])
+    return drawn[np.sort(np.unique(marks, axis=1, return_index=True)[1])]
 
 
 def search(
@@ -201,7 +197,7 @@ def search(
 ) -> Verdict:
     """Find the groups of samples that are apart, one after the other, and judge them."""
     counting = np.ones(len(norms)) if sample_weight is None else sample_weight
-    asked, drawn = ask(source, norms, np.flatnonzero(counting))
+    drawn = draw(source, norms, np.flatnonzero(counting))
     verdict = Verdict(np.ones(len(norms), bool), np.full(len(norms), -np.inf), drawn)
     if breakdown == 0:
         return verdict
@@ -213,14 +209,14 @@ def search(
     with single_blas():
         while again:
             again = False
-            for d in propose(asked):
-                found = confirm(asked, d, least)
+            asked = source.chosen(verdict.accepted), norms[verdict.accepted]
+            for d in propose(*asked):
+                found = confirm(*asked, d, least)
                 if found is None:
                     continue
-                group = judge(asked, found.split, ranks, options)
+                group = judge(*asked, found.split, ranks, options)
                 if again := group.rejected:
                     verdict = carry_over(found, group, source, verdict)
-                    asked = asked.only(np.flatnonzero(found.split.kept))
                     break
                 group = replace(group, samples=verdict.accepted[group.samples])
                 verdict = replace(verdict, groups=(*verdict.groups, group))

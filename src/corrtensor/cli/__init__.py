@@ -7,7 +7,7 @@ at once. Exit codes: 0 done, 1 the data cannot be used, 2 the call is wrong.
 import sys
 from typing import Any
 
-from corrtensor.cli import demo
+from corrtensor.cli import demo, output
 
 __all__ = ["build_app", "main"]
 
@@ -21,6 +21,7 @@ def main() -> None:
             "The command line needs typer and rich: pip install 'corrtensor[cli]'", file=sys.stderr
         )
         raise SystemExit(2) from None
+    output.stop_on_signals()
     build_app()(prog_name="corrtensor")
 
 

@@ -8,14 +8,15 @@ import typer
 from corrtensor.cli import options
 from corrtensor.cli.output import Voice, exit_codes
 from corrtensor.cli.steps import (
-    check_folder_of,
     check_shape,
+    claimed,
     fit_with_progress,
     load_model,
     name_of,
     open_stack,
     table_writer,
 )
+from corrtensor.names import printable
 
 if TYPE_CHECKING:
     from corrtensor.inputs import Stack
@@ -69,10 +70,7 @@ def classify(
     if method not in ("subspace", "center"):
         raise typer.BadParameter(f"--method {method}: use subspace or center")
     reading = (options.parse_size(size), colour, axis)
-    with exit_codes(voice):
-        for path in (table, out):
-            if path is not None:
-                check_folder_of(path)
+    with exit_codes(voice), claimed(table, out, inputs=[where, train, model, labels]):
         stack = open_stack(voice, where, *reading)
         if model is not None:
             fitted = load_model(model, "predict_proba")
@@ -160,10 +158,10 @@ def say_classes(
         "csv": None if table is None else str(table),
         "model": out,
     }
-    lines = [f"{name}: {count} samples" for name, count in sizes.items()]
+    lines = [f"{printable(name)}: {count} samples" for name, count in sizes.items()]
     if known and np.isin(truth, names).any():
         record["accuracy"] = float((found == truth).mean())
         lines.append(f"{record['accuracy']:.3f} of the labels agree")
     lines += [f"All samples: {table}"] if table is not None else []
     lines += [f"Model: {out}"] if out is not None else []
-    voice.result(record, "\n".join(lines))
+    voice.result(record, *lines)

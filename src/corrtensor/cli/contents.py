@@ -8,6 +8,8 @@ import typer
 from corrtensor.cli import options
 from corrtensor.cli.output import Voice, exit_codes
 from corrtensor.cli.steps import load_model, open_stack, times
+from corrtensor.files import open_regular
+from corrtensor.names import printable
 
 __all__ = ["add_commands"]
 
@@ -33,12 +35,12 @@ def info(
         path = Path(where)
         model_file = path.suffix.lower() == ".ct" or (path.is_file() and is_model(path))
         record = describe_model(where) if model_file else describe_stack(voice, where)
-        voice.result(record, "\n".join(f"{key}: {shown(item)}" for key, item in record.items()))
+        voice.result(record, *(f"{key}: {shown(item)}" for key, item in record.items()))
 
 
 def is_model(path: Path) -> bool:
     """Tell by its last bytes whether a file is a model file."""
-    with open(path, "rb") as file:
+    with open_regular(path) as file:
         size = file.seek(0, 2)
         file.seek(max(0, size - 71))
         return file.read(7) == b"sha256:"
@@ -90,7 +92,7 @@ def count_labels(labels: Any) -> dict[str, int]:
 def shown(item: Any) -> str:
     """Return an entry of a record as text."""
     if isinstance(item, dict):
-        return ", ".join(f"{key}={value}" for key, value in item.items())
+        return ", ".join(f"{printable(str(key))}={value}" for key, value in item.items())
     if isinstance(item, tuple):
         return times(item)
-    return ", ".join(item) if isinstance(item, list) else str(item)
+    return ", ".join(map(printable, item)) if isinstance(item, list) else str(item)

@@ -9,8 +9,8 @@ from corrtensor.cli import options
 from corrtensor.cli.output import Voice, exit_codes
 from corrtensor.cli.steps import (
     blocks,
-    check_folder_of,
     check_shape,
+    claimed,
     fit_with_progress,
     load_model,
     name_of,
@@ -18,6 +18,7 @@ from corrtensor.cli.steps import (
     samples_of,
     times,
 )
+from corrtensor.names import printable
 
 if TYPE_CHECKING:
     from corrtensor.inputs import Stack
@@ -73,12 +74,8 @@ def fit(
     settings |= {"max_iter": max_iter, "checkpoint": checkpoint}
     model = build(method, options.parse_ranks(ranks), settings)
     shape = options.parse_size(size)
-    with exit_codes(voice):
-        check_folder_of(out)
-        if checkpoint is not None:
-            check_folder_of(checkpoint)
-        if report is not None:
-            check_folder_of(report)
+    # The estimator holds the checkpoint.
+    with exit_codes(voice), claimed(out, report, inputs=[where], later=[checkpoint]):
         stack = open_stack(voice, where, shape, colour, axis)
         check_ranks_fit(model, stack)
         from corrtensor.clusters import on_cluster
@@ -88,14 +85,14 @@ def fit(
             seconds = fit_with_progress(voice, "fitting", model, X)
         save(model, out)
         record = describe_fit(model, stack, seconds)
-        text = [fit_text(record), f"Model: {out}"]
+        lines = [*fit_lines(record), f"Model: {out}"]
         if report is not None:
             from corrtensor.cli.pages import write_report
 
             write_report(voice, report, model, stack, where)
-            text.append(f"Page: {report}")
+            lines.append(f"Page: {report}")
         files = {"model": out, "report": None if report is None else str(report)}
-        voice.result({**files, **record}, "\n".join(text))
+        voice.result({**files, **record}, *lines)
 
 
 def build(method: str, ranks: Any, settings: dict[str, Any]) -> Any:
@@ -147,15 +144,15 @@ def describe_fit(model: Any, stack: "Stack", seconds: float) -> dict[str, Any]:
     }
 
 
-def fit_text(record: dict[str, Any]) -> str:
+def fit_lines(record: dict[str, Any]) -> tuple[str, str]:
     """Return a fit in words."""
     sweeps = "" if record["n_iter"] is None else f" after {record['n_iter']} sweeps"
-    rejected = record["rejected"]
+    rejected = [printable(name) for name in record["rejected"]]
     names = f": {', '.join(rejected[:5])}{', ...' if len(rejected) > 5 else ''}" if rejected else ""
     return (
         f"{record['n_samples']} samples of {times(record['sample_shape'])}, "
-        f"cores of {times(record['ranks'])}{sweeps}, {record['seconds']:.1f} s\n"
-        f"{len(rejected)} samples hardly count{names}"
+        f"cores of {times(record['ranks'])}{sweeps}, {record['seconds']:.1f} s",
+        f"{len(rejected)} samples hardly count{names}",
     )
 
 
@@ -213,8 +210,7 @@ def write_samples(
         check_output_name(out, pictures=pictures)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
-    with exit_codes(voice):
-        check_folder_of(out)
+    with exit_codes(voice), claimed(inputs=[path, where], later=[out]):
         model = load_model(path, "transform", "inverse_transform")
         stack = open_stack(voice, where, *reading)
         cores = pictures and tuple(stack.shape[1:]) == model.core_shape_ != model.sample_shape_

@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+import signal
 import sys
 import threading
 import warnings
@@ -10,9 +11,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["Voice", "complain", "exit_codes"]
+from corrtensor.names import printable, visible
 
-DONE, BAD_DATA, BAD_CALL, STOPPED = 0, 1, 2, 130
+__all__ = ["Voice", "complain", "exit_codes", "stop_on_signals"]
+
+DONE, BAD_DATA, BAD_CALL, STOPPED = 0, 1, 2, 128
 # Seconds after which a person wants to know that something is going on.
 PATIENCE = 1.0
 # So many names of files that were left out are shown.
@@ -21,12 +24,32 @@ SHOWN = 10
 
 def complain(message: str) -> None:
     """Print an error."""
-    print(f"corrtensor: {readable(message)}", file=sys.stderr)
+    print(f"corrtensor: {visible(message)}", file=sys.stderr)
 
 
-def readable(text: str) -> str:
-    """Return text that may go to a terminal: names of files can hold anything."""
-    return "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)
+class Stopped(KeyboardInterrupt):
+    """A request to end, by the number of its signal."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+def stop_on_signals() -> None:
+    """Let requests to end, and a terminal that is gone, do what Ctrl-C does."""
+
+    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+
+    def stop(number: int, _: Any) -> None:
+        # They may come together, and the second must not disturb the tidying up.
+        for other in numbers:
+            signal.signal(other, signal.SIG_IGN)
+        raise Stopped(number)
+
+    for number in numbers:
+        # Who starts us with nohup wants it ignored.
+        if signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, stop)
 
 
 class Voice:
@@ -44,26 +67,26 @@ class Voice:
         self.as_json, self.quiet = as_json, quiet
         self.notes: list[str] = []
 
-    def result(self, record: dict[str, Any], text: str) -> None:
-        """Print what a command found: a record for programs, text for people."""
+    def result(self, record: dict[str, Any], *lines: str) -> None:
+        """Print what a command found: a record for programs, lines for people."""
         if self.as_json:
             record = {**record, "notes": self.notes}
             print(json.dumps(plain(record), indent=2, allow_nan=False), flush=True)
         elif not self.quiet:
-            print(readable(text), flush=True)
+            print("\n".join(map(visible, lines)), flush=True)
 
     def note(self, message: str) -> None:
         """Say something that is no error."""
         self.notes.append(message)
         if not self.quiet and not self.as_json:
-            print(f"note: {readable(message)}", file=sys.stderr)
+            print(f"note: {visible(message)}", file=sys.stderr)
 
     def list_skipped(self, skipped: Sequence[Any], kept: int) -> None:
         """List the files that were left out, with their number at the end."""
         if not skipped or self.quiet or self.as_json:
             return
         for entry in skipped[:SHOWN]:
-            print(readable(f"skipped {entry.name}: {entry.reason}"), file=sys.stderr)
+            print(f"skipped {printable(entry.name)}: {visible(entry.reason)}", file=sys.stderr)
         more = f", {SHOWN} of them listed above" if len(skipped) > SHOWN else ""
         print(f"{len(skipped)} skipped{more}, {kept} read", file=sys.stderr)
 
@@ -113,9 +136,10 @@ def plain(value: Any) -> Any:
 def one_line(error: BaseException) -> str:
     """Return what an error says, in one line."""
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
-        return f"{error.filename}: {error.strerror}"
+        return visible(f"{error.filename}: {error.strerror}")
+    # Words of other libraries may come in several lines; names in ours are escaped already.
     text = " ".join(str(error).split())
-    return text or type(error).__name__
+    return visible(text) or type(error).__name__
 
 
 @contextmanager
@@ -149,8 +173,9 @@ def exit_codes(voice: Voice) -> Iterator[None]:
             logging.getLogger("asyncio").setLevel(logging.CRITICAL)
             complain(one_line(error))
             code = BAD_DATA
-        except KeyboardInterrupt:
-            complain("stopped; no file was changed")
-            code = STOPPED
+        except KeyboardInterrupt as error:
+            complain("stopped; what was being written is not there")
+            # As a shell tells it: 130 for Ctrl-C.
+            code = STOPPED + getattr(error, "number", signal.SIGINT)
     if code:
         raise typer.Exit(code)

@@ -8,8 +8,8 @@ import typer
 from corrtensor.cli import options
 from corrtensor.cli.output import Voice, exit_codes
 from corrtensor.cli.steps import (
-    check_folder_of,
     check_shape,
+    claimed,
     load_model,
     open_stack,
     samples_of,
@@ -45,11 +45,11 @@ def report(
     voice = Voice(as_json, quiet)
     shape = options.parse_size(size)
     with exit_codes(voice):
-        check_folder_of(out)
-        model = load_model(path, "transform", "inverse_transform")
-        stack = open_stack(voice, where, shape, colour, axis)
-        check_shape(path, model, stack, where)
-        write_report(voice, out, model, stack, where)
+        with claimed(out, inputs=[path, where]):
+            model = load_model(path, "transform", "inverse_transform")
+            stack = open_stack(voice, where, shape, colour, axis)
+            check_shape(path, model, stack, where)
+            write_report(voice, out, model, stack, where)
         voice.result({"report": str(out)}, f"Page: {out}")
 
 

@@ -2,8 +2,10 @@
 
 import csv
 import io
+import os
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "blocks",
-    "check_folder_of",
     "check_shape",
+    "claimed",
     "fit_with_progress",
     "load_model",
     "name_of",
@@ -116,21 +118,71 @@ def times(shape: Sequence[int]) -> str:
     return " x ".join(map(str, shape))
 
 
-def check_folder_of(path: str | Path) -> None:
-    """Raise before hours of work what would be raised after them: no folder to write to."""
-    folder = Path(str(path).partition("::")[0]).absolute().parent
-    if not folder.is_dir():
-        raise FileNotFoundError(2, f"there is no folder {folder.name} to write it to", str(path))
+@contextmanager
+def claimed(
+    *outputs: str | Path | None,
+    inputs: Sequence[str | None],
+    later: Sequence[str | None] = (),
+) -> Iterator[None]:
+    """Raise before hours of work what would be raised after them, and keep outputs for this run.
+
+    There must be a folder to write to, no link in the place of a file, no input and no other
+    output of the same name. Those in ``later`` are looked at only: who writes them holds them.
+    """
+    from corrtensor.files import held, refuse_link
+
+    with ExitStack() as holding:
+        taken: list[str] = []
+        for output in (*outputs, *later):
+            if output is None:
+                continue
+            path = file_of(output)
+            folder = path.absolute().parent
+            if not folder.is_dir():
+                words = f"there is no folder {folder.name} to write it to"
+                raise FileNotFoundError(2, words, str(output))
+            refuse_link(path)
+            for other in (*(where for where in inputs if where is not None), *taken):
+                refuse_same(str(output), other)
+            taken.append(str(output))
+            if output not in later:
+                holding.enter_context(held(path))
+        yield
+
+
+def file_of(where: str | Path) -> Path:
+    """Return the file of ``file::name``."""
+    return Path(str(where).partition("::")[0])
+
+
+def refuse_same(output: str, other: str) -> None:
+    """Raise a ``BadParameter`` if an output would take the place of what is read or written too.
+
+    Two arrays of one HDF5 file are not the same if both have names.
+    """
+    import typer
+
+    one, two = (os.path.realpath(file_of(where)) for where in (output, other))
+    names = [where.partition("::")[2].strip("/") for where in (output, other)]
+    if all(names) and names[0] != names[1]:
+        return
+    alike = os.path.exists(one) and os.path.exists(two) and os.path.samefile(one, two)
+    if alike or one == two or two.startswith(one + os.sep):
+        raise typer.BadParameter(f"{output} would be written over {other}: give another name")
 
 
 def table_writer(path: str | Path, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Write a table as CSV; the file appears when it is whole."""
+    """Write a table as CSV; the file appears when it is whole.
+
+    Text is written as :func:`corrtensor.names.cell` writes names; numbers are numbers.
+    """
+    from corrtensor.names import cell
     from corrtensor.storage import replacing
 
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
-    writer.writerows(rows)
+    for row in rows:
+        writer.writerow([cell(value) if isinstance(value, str) else value for value in row])
     with replacing(path) as file:
-        # A name of a file need not be valid text.
-        file.write(text.getvalue().encode("utf-8", "surrogateescape"))
+        file.write(text.getvalue().encode("utf-8"))

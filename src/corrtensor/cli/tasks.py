@@ -8,8 +8,8 @@ import typer
 from corrtensor.cli import options
 from corrtensor.cli.output import Voice, exit_codes
 from corrtensor.cli.steps import (
-    check_folder_of,
     check_shape,
+    claimed,
     fit_with_progress,
     load_model,
     name_of,
@@ -17,6 +17,7 @@ from corrtensor.cli.steps import (
     samples_of,
     table_writer,
 )
+from corrtensor.names import printable
 
 if TYPE_CHECKING:
     from corrtensor.inputs import Stack
@@ -61,9 +62,7 @@ def outliers(
         raise typer.BadParameter(f"--by {by}: use profile or residual")
     if share is not None and not 0 < share <= 0.5:
         raise typer.BadParameter(f"--share {share}: a share lies in (0, 0.5]")
-    with exit_codes(voice):
-        if table is not None:
-            check_folder_of(table)
+    with exit_codes(voice), claimed(table, inputs=[where, model]):
         subspace = None if model is None else load_model(model)
         stack = open_stack(voice, where, shape, colour, axis)
         if subspace is not None:
@@ -98,7 +97,7 @@ def say_outliers(
     """Print the most unusual samples, and write all of them."""
     order = scores.argsort(kind="stable").tolist()
     rows = [
-        (place, k, name_of(stack, k), f"{-scores[k]:.6g}", int(scores[k] < offset))
+        (place, k, name_of(stack, k), float(f"{-scores[k]:.6g}"), int(scores[k] < offset))
         for place, k in enumerate(order, start=1)
     ]
     if table is not None:
@@ -117,10 +116,12 @@ def say_outliers(
         "skipped": [{"name": entry.name, "reason": entry.reason} for entry in stack.skipped],
     }
     lines = [f"{flagged} of {len(rows)} samples are outliers (distance above {-offset:.4g})"]
-    lines += [f"{r:4d}  {'*' if f else ' '}  {d:>10}  {n}" for r, k, n, d, f in rows[:top]]
+    lines += [
+        f"{r:4d}  {'*' if f else ' '}  {d:>10.6g}  {printable(n)}" for r, k, n, d, f in rows[:top]
+    ]
     if table is not None:
         lines.append(f"All samples: {table}")
-    voice.result(record, "\n".join(lines))
+    voice.result(record, *lines)
 
 
 def cluster(
@@ -145,10 +146,7 @@ def cluster(
     """
     voice = Voice(as_json, quiet)
     chosen, shape = options.parse_ranks(ranks), options.parse_size(size)
-    with exit_codes(voice):
-        for path in (table, out):
-            if path is not None:
-                check_folder_of(path)
+    with exit_codes(voice), claimed(table, out, inputs=[where, model]):
         loaded = None if model is None else load_model(model, "transform")
         stack = open_stack(voice, where, shape, colour, axis)
         if loaded is not None:
@@ -182,7 +180,7 @@ def say_clusters(
     labels = found.labels_
     if table is not None:
         rows = [
-            (k, name_of(stack, k), int(labels[k]), f"{found.weights_[k]:.6g}")
+            (k, name_of(stack, k), int(labels[k]), float(f"{found.weights_[k]:.6g}"))
             for k in range(len(labels))
         ]
         table_writer(table, ("sample", "name", "cluster", "weight"), rows)
@@ -203,4 +201,4 @@ def say_clusters(
         lines.append(f"agreement with the labels: {record['accuracy']:.3f}")
     lines += [f"All samples: {table}"] if table is not None else []
     lines += [f"Model: {out}"] if out is not None else []
-    voice.result(record, "\n".join(lines))
+    voice.result(record, *lines)

@@ -44,7 +44,7 @@ def read_picture(path: Path, shape: tuple[int, int]) -> np.ndarray:
     """Read a GIF or PNG image as grey levels; it must have this shape."""
     image = need("PIL.Image", "pillow", f"reading {path.name}")
     try:
-        with image.open(path) as picture:
+        with image.open(path, formats=("GIF", "PNG")) as picture:
             pixels = np.asarray(picture.convert("L"))
     # Pillow raises any of these on files that are cut off or garbled.
     except (OSError, EOFError, SyntaxError, ValueError, IndexError) as error:

@@ -2,6 +2,9 @@
 
 Two passes: the headers tell sizes and modes, so that a picture which claims to be huge is never
 decoded; then every picture is decoded once, into a temporary file if there is room.
+
+Regular files are opened, by a few decoders that are named here. A link to a file is followed if
+it stays in the folder, a link to a folder never: so there are no loops.
 """
 
 from __future__ import annotations
@@ -12,10 +15,11 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
+from corrtensor.files import open_regular
 from corrtensor.inputs.stack import InputError, Progress, Skipped, Spool, Stack, need
 
 __all__ = ["IMAGE_SUFFIXES", "LARGEST_IMAGE", "open_folder"]
@@ -23,8 +27,15 @@ __all__ = ["IMAGE_SUFFIXES", "LARGEST_IMAGE", "open_folder"]
 IMAGE_SUFFIXES = (
     ".png .jpg .jpeg .gif .bmp .pgm .ppm .pbm .pnm .tif .tiff .webp".split()  # noqa: SIM905
 )
+# What those endings promise. Others could start a program (EPS) or are seldom looked after.
+DECODERS = ("PNG", "JPEG", "GIF", "BMP", "PPM", "TIFF", "WEBP")
 # Pixels; what claims more is not decoded.
 LARGEST_IMAGE = 1 << 26
+# Bytes in memory that any picture may claim, and how often its own size a larger one may.
+BELIEVED, MOST_COMPRESSED = 1 << 26, 200
+BYTES = {"1": 1, "L": 1, "P": 1, "I;16": 2, "I;16B": 2, "I;16L": 2}
+# Pixels that go through the decoders in Python, and times a progressive JPEG may go over one.
+SLOW_PIXELS, MOST_PASSES = 1 << 20, 1 << 30
 GREY = ("1", "L", "LA", "La")
 DEEP = {"I;16": np.uint16, "I;16B": np.uint16, "I;16L": np.uint16, "I": np.int32, "F": np.float32}
 # Exif orientations that swap the sides.
@@ -61,15 +72,19 @@ class Header:
         )
 
 
-def list_images(folder: Path) -> list[str]:
-    """Return the images in a folder and below, by relative name, in order."""
-    found = []
+def list_images(folder: Path) -> tuple[list[str], list[Skipped]]:
+    """Return the images in a folder and below, by relative name, in order, and linked folders."""
+    found, linked = [], []
     for where, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in folders:
+            if os.path.islink(os.path.join(where, name)):
+                place = (Path(where) / name).relative_to(folder).as_posix()
+                linked.append(Skipped(place, "it is a link to a folder"))
         for name in names:
             if Path(name).suffix.lower() in IMAGE_SUFFIXES and not name.startswith("."):
                 found.append((Path(where) / name).relative_to(folder).as_posix())
-    return sorted(found)
+    return sorted(found), linked
 
 
 def open_folder(
@@ -97,14 +112,13 @@ def open_folder(
     stack : Stack
         What cannot be read is left out, and listed in ``skipped``.
     """
-    names = list_images(folder)
+    names, skipped = list_images(folder)
     if not names:
         raise InputError(f"{folder} holds no images ({', '.join(IMAGE_SUFFIXES)})")
-    skipped: list[Skipped] = []
     headers: dict[str, Header] = {}
     for name in names:
         try:
-            headers[name] = read_header(folder / name)
+            headers[name] = read_header(folder / name, folder)
         except Exception as error:
             skipped.append(Skipped(name, reason(error, folder / name)))
     refuse_none(folder, headers, skipped)
@@ -135,25 +149,51 @@ def reason(error: Exception, path: Path) -> str:
     return " ".join(text.split()) or type(error).__name__
 
 
-def read_header(path: Path) -> Header:
+def read_header(path: Path, folder: Path) -> Header:
     """Return what a file says about its picture; raise if that is too much."""
     Image = need("PIL.Image", "io", "a folder of images")
     with warnings.catch_warnings():
         # Its own bound of the size is not ours, and its other doubts do not concern the pixels.
         warnings.simplefilter("ignore")
-        with Image.open(path) as image:
+        with open_regular(path, within=folder) as file, Image.open(file, formats=DECODERS) as image:
             width, height = image.size
-            if width * height > LARGEST_IMAGE:
-                raise InputError(
-                    f"it claims {width} x {height} pixels; more than "
-                    f"{LARGEST_IMAGE / 1e6:.0f} million are not decoded"
-                )
+            refuse_costly(file, image)
             if image.getexif().get(ORIENTATION) in SIDEWAYS:
                 width, height = height, width
             mode = image.mode
             if mode == "P":
                 mode = "L" if grey_palette(image) else "RGB"
             return Header((height, width), mode)
+
+
+def refuse_costly(file: BinaryIO, image: Any) -> None:
+    """Raise an :class:`InputError` if a picture would cost far more than its file is worth."""
+    pixels = image.width * image.height
+    if pixels > LARGEST_IMAGE:
+        raise InputError(
+            f"it claims {image.width} x {image.height} pixels; more than "
+            f"{LARGEST_IMAGE / 1e6:.0f} million are not decoded"
+        )
+    claimed = pixels * BYTES.get(image.mode, 4)
+    if claimed > BELIEVED and claimed > MOST_COMPRESSED * (size := os.fstat(file.fileno()).st_size):
+        raise InputError(f"it claims {claimed / 1e6:.0f} million bytes in {size} bytes")
+    run_lengths = image.format == "BMP" and image.info.get("compression") in (1, 2)
+    if run_lengths and pixels > SLOW_PIXELS:
+        raise InputError(f"it claims {pixels} pixels in run lengths; save it uncompressed")
+    if image.info.get("progressive") and pixels * count_scans(file) > MOST_PASSES:
+        raise InputError("its pixels are told in too many scans")
+
+
+def count_scans(file: BinaryIO) -> int:
+    """Return how many scans a JPEG file has at most: each goes over all of its pixels."""
+    place, scans = file.tell(), 0
+    file.seek(0)
+    last = b""
+    while block := file.read(1 << 20):
+        scans += (last + block).count(b"\xff\xda")
+        last = block[-1:]
+    file.seek(place)
+    return scans
 
 
 def grey_palette(image: Any) -> bool:
@@ -197,11 +237,11 @@ def refuse_different(folder: Path, what: str, values: dict[str, str], cure: str)
     raise InputError(f"{folder}: its images differ in {what}: {shown}{more}; {cure}")
 
 
-def read_image(path: Path, look: Look) -> np.ndarray:
+def read_image(path: Path, folder: Path, look: Look) -> np.ndarray:
     """Decode one picture the way all are wanted."""
     from PIL import Image, ImageOps
 
-    with Image.open(path) as image:
+    with open_regular(path, within=folder) as file, Image.open(file, formats=DECODERS) as image:
         image.load()
         upright: Any = ImageOps.exif_transpose(image) or image
         if look.dtype == np.uint8:
@@ -228,7 +268,7 @@ class Pictures:
         paths = [self.folder / name for name in self.names[rows]]
         if not paths:
             return np.empty((0, *self.look.shape), self.dtype)
-        return np.stack([read_image(path, self.look) for path in paths])
+        return np.stack([read_image(path, self.folder, self.look) for path in paths])
 
 
 def decode_all(
@@ -262,7 +302,7 @@ def decoded(
         warnings.simplefilter("ignore")
         for name in names:
             try:
-                yield name, read_image(folder / name, look)
+                yield name, read_image(folder / name, folder, look)
             except Exception as error:
                 yield name, Skipped(name, reason(error, folder / name))
 

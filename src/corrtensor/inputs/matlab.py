@@ -14,6 +14,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from corrtensor.files import open_regular
+
 __all__ = ["Variable", "is_version_5", "list_variables", "read_variable"]
 
 HEADER = 128
@@ -24,6 +26,8 @@ STORED |= {13: "u8"}
 CLASSES = {6: "f8", 7: "f4", 8: "i1", 9: "u1", 10: "i2", 11: "u2", 12: "i4", 13: "u4", 14: "i8"}
 CLASSES |= {15: "u8"}
 COMPLEX = 0x0800
+# Bytes that anything packed may claim, and how often its own size if it claims more.
+BELIEVED, MOST_COMPRESSED = 1 << 26, 200
 # The flags, shape and name of a variable fit into so many bytes.
 PREAMBLE = 1 << 12
 
@@ -112,7 +116,7 @@ class Content:
 
 def is_version_5(path: Path) -> bool:
     """Tell whether a file has the header of version 5."""
-    with open(path, "rb") as file:
+    with open_regular(path) as file:
         head = file.read(HEADER)
     return len(head) == HEADER and head[124:] in (b"\x00\x01IM", b"\x01\x00MI")
 
@@ -130,7 +134,7 @@ def list_variables(path: Path) -> list[Variable]:
     variables : list of Variable
         In the order of the file; text, cells, structures and sparse matrices are left out.
     """
-    with open(path, "rb") as file:
+    with open_regular(path) as file:
         return [variable for variable in variables_of(file) if variable is not None]
 
 
@@ -180,7 +184,7 @@ def read_variable(path: Path, variable: Variable) -> Any:
     array : ndarray
         In the type that MATLAB knows it by.
     """
-    with open(path, "rb") as file:
+    with open_regular(path) as file:
         file.seek(HEADER - 2)
         order = "<" if file.read(2) == b"IM" else ">"
         content = Content(file, variable.place, variable.length, variable.packed, order)
@@ -189,6 +193,8 @@ def read_variable(path: Path, variable: Variable) -> Any:
         count = math.prod(variable.shape)
         if code not in STORED or length != count * np.dtype(STORED[code]).itemsize:
             raise ValueError(f"{variable.shape} numbers of type {code} in {length} bytes")
+        if variable.packed and length > max(BELIEVED, MOST_COMPRESSED * variable.length):
+            raise ValueError(f"{length} bytes are said to be packed into {variable.length}")
         stored = content.numbers(STORED[code], count)
         content.finish()
-    return stored.astype(variable.dtype).reshape(variable.shape, order="F")
+    return stored.astype(variable.dtype, copy=False).reshape(variable.shape, order="F")

@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from corrtensor.files import open_regular
 from corrtensor.inputs.arrays import NUMBERS, open_hdf5, open_mat, open_npy, open_npz, open_zarr
-from corrtensor.inputs.frames import VIDEO_SUFFIXES, open_tiff, open_video
 from corrtensor.inputs.images import IMAGE_SUFFIXES, open_folder
+from corrtensor.inputs.pages import open_tiff
 from corrtensor.inputs.stack import InputError, Progress, Stack, Turned
+from corrtensor.inputs.video import VIDEO_SUFFIXES, open_video
 
 __all__ = ["SUFFIXES", "open_labels", "open_samples"]
 
@@ -22,6 +24,8 @@ HDF5_SUFFIXES = (".h5", ".hdf5", ".hdf", ".he5")
 TIFF_SUFFIXES = (".tif", ".tiff")
 # Bytes that any file may claim, and how often its own size a larger one may.
 BELIEVED, MOST_COMPRESSED = 1 << 28, 10_000
+# Bytes of a label in a text file, on average.
+LONGEST_LABEL = 1 << 12
 SUFFIXES = (".npy", ".npz", ".mat", *HDF5_SUFFIXES, ".zarr", *TIFF_SUFFIXES, *VIDEO_SUFFIXES)
 
 
@@ -188,7 +192,11 @@ def open_labels(where: str | os.PathLike[str], count: int) -> np.ndarray:
         raise FileNotFoundError(errno.ENOENT, "there is no such file", str(path))
     if path.suffix.lower() in (".txt", ".csv"):
         try:
-            lines = path.read_text(encoding="utf-8").splitlines()
+            with open_regular(path) as file:
+                text = file.read(LONGEST_LABEL * (count + 1) + 1)
+            if len(text) > LONGEST_LABEL * (count + 1):
+                raise InputError(f"{path} is too long for {count} labels")
+            lines = text.decode("utf-8").splitlines()
         except UnicodeDecodeError as error:
             raise InputError(f"{path} is no text file: {error}") from error
         labels = np.array([line.strip() for line in lines])

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from corrtensor.names import visible
+
 __all__ = ["InputError", "Progress", "Skipped", "Spool", "Stack", "Turned", "need"]
 
 Progress = Callable[[int, int], None]
@@ -22,7 +24,10 @@ SPOOL_SHARE = 0.5
 
 
 class InputError(ValueError):
-    """Files that cannot be used as samples; the message names the file."""
+    """Files that cannot be used as samples; the message, one line, names the file."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(visible(message))
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import textwrap
-import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from corrtensor.names import printable, visible
 from corrtensor.report.pictures import times
 from corrtensor.report.survey import Survey
 
@@ -19,8 +19,8 @@ LONGEST_SETTING = 60
 
 
 def readable(text: object) -> str:
-    """Return a text that can be written: no control characters, no broken Unicode."""
-    return "".join("\ufffd" if unicodedata.category(c) in ("Cc", "Cs") else c for c in str(text))
+    """Return a text that can be written: one line, escapes for what is not printed."""
+    return printable(str(text))
 
 
 def number(value: float) -> str:
@@ -109,6 +109,6 @@ def rest(model: Any) -> str:
 def settings(model: Any) -> list[tuple[str, str]]:
     """Return the parameters of a model in words of bounded length."""
     return [
-        (name, readable(textwrap.shorten(repr(value), LONGEST_SETTING, placeholder=" …")))
+        (name, visible(textwrap.shorten(repr(value), LONGEST_SETTING, placeholder=" …")))
         for name, value in model.get_params(deep=False).items()
     ]
