@@ -30,9 +30,9 @@ scaler = RobustScaler().fit(spoiled)
 X, truth = scaler.transform(spoiled), scaler.transform(table.data)
 
 # %%
-# Both learn five components. The spoiled rows are alike, so the question is what does not look
-# like the majority. Its price: thirty honest rows, extreme tumours, are left out as well. The
-# oracle is a PCA of the rows that nobody touched.
+# Both learn five components. The spoiled rows are alike and lie apart from all others, so they do
+# not count; extreme tumours pass into the rest, and do. The oracle is a PCA of the rows that nobody
+# touched.
 
 plain = PCA(5).fit(X)
 robust = ct.CorrTensor(ranks=5).fit(X)

@@ -28,9 +28,8 @@ X[lines[12:]] += 0.5 * rng.random(X[lines[12:]].shape)
 is_bad = np.isin(np.arange(len(X)), lines)
 
 # %%
-# Twenty directions along the line, six spectra. Dead lines are all alike: the question is what
-# does not look like the majority. Honest lines differ much too (fields, roads, forest), so
-# ``beta`` is wider than by default: at 2 the fit would throw out 23 good lines as well.
+# Twenty directions along the line, six spectra. Honest lines differ much (fields, roads, forest),
+# but pass into one another; noisy lines are a group apart, and dead lines another.
 
 plain = ct.make("MPCA", ranks=(20, 6)).fit(X)
 robust = ct.CorrTensor(ranks=(20, 6)).fit(X)

@@ -255,6 +255,9 @@ def test_sample_weight_is_repetition(images, loss):
     assert_allclose(weighted.mean_, repeated.mean_, atol=1e-8)
     assert_allclose(np.repeat(weighted.weights_, counts), repeated.weights_, rtol=0, atol=1e-8)
     assert_allclose(weighted.objective_[-1], repeated.objective_[-1], rtol=1e-10)
+    if loss == "correntropy":
+        scores = np.repeat(weighted.outlier_scores_, counts)
+        assert_allclose(scores, repeated.outlier_scores_, atol=1e-7)
 
 
 @pytest.mark.parametrize("size", [1.0, 1e6])
@@ -271,6 +274,16 @@ def test_sample_weight_zero_is_removal(images, size):
     assert_allclose(kept / kept.max(), removed.weights_, rtol=0, atol=1e-8)
     assert_allclose(weighted.residuals_[keep], removed.residuals_, rtol=1e-8)
     assert_allclose(weighted.residuals_, removed.residuals(X), rtol=1e-7)
+    assert_allclose(weighted.outlier_scores_[keep], removed.outlier_scores_, atol=1e-7)
+
+
+def test_a_sample_of_no_weight_widens_no_bandwidth(images):
+    """Though it is so near that nothing else would leave it out."""
+    images[20] += 0.1 * np.random.default_rng(0).normal(size=images.shape[1:])
+    keep = np.arange(len(images)) != 20
+    weighted = CorrTensor((3, 2)).fit(images, sample_weight=keep)
+    removed = CorrTensor((3, 2)).fit(images[keep])
+    assert_allclose(weighted.loss_.unit, removed.loss_.unit, rtol=1e-8)
 
 
 def test_sample_weights_count_up_to_a_factor(images):

@@ -238,15 +238,17 @@ class CorrTensor(MultilinearSubspace):
     ) -> Solution:
         state = self._first_state(source, start)
         if verdict is None or not len(verdict.accepted):
-            return solve(source, state, loss, options, prior)
+            return replace(solve(source, state, loss, options, prior), prior=prior)
         state = measured(source, state)
         assert state.squares is not None  # noqa: S101
         assert isinstance(loss, Correntropy)  # noqa: S101
         noise = self._least_square(state, source.dtype)
         # What was not rejected is good, however rare its kind.
-        good = verdict.largest_good(state.squares, noise) * source.unit**2
+        counting = verdict if prior is None else replace(verdict, kept=prior > 0)
+        good = counting.largest_good(state.squares, noise) * source.unit**2
         solution = solve(source, state, replace(loss, good=good), options, prior)
-        return replace(solution, weights=solution.weights * verdict.kept, verdict=verdict)
+        weights = solution.weights * verdict.kept
+        return replace(solution, weights=weights, verdict=verdict, prior=prior)
 
     @staticmethod
     def _least_square(state: State, dtype: np.dtype) -> float:
@@ -265,7 +267,7 @@ class CorrTensor(MultilinearSubspace):
         }
         assert state.squares is not None  # noqa: S101
         logs = np.log(np.maximum(state.squares, self._least_square(state, dtype)))
-        location, scale = spread(logs, w)
+        location, scale = spread(logs, times(w, solution.prior))
         scores = (logs - location) / (scale or 1.0)
         self.outlier_scores_ = scores if verdict is None else np.maximum(scores, verdict.scores)
         few = max(FEWEST_SAMPLES, FEWEST_SHARE * len(w))

@@ -64,7 +64,7 @@ class State:
 class Solution:
     """What the solver found, in the data's own units; ``state`` is in the source's.
 
-    ``verdict`` is what was decided before on which samples count.
+    ``verdict`` is what was decided before on which samples count, ``prior`` how much each may.
     """
 
     mean: np.ndarray
@@ -77,6 +77,7 @@ class Solution:
     loss: Loss
     state: State
     verdict: Any = None
+    prior: np.ndarray | None = None
 
     @property
     def converged(self) -> bool:

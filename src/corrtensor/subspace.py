@@ -394,7 +394,8 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
         -------
         self : object
             The estimator; ``weights_`` and ``residuals_`` are those of this batch, as it looked
-            before it was learned from.
+            before it was learned from. ``outlier_scores_`` and ``diagnostics_`` of a ``CorrTensor``
+            stay those of the first.
         """
         if not isinstance(decay, int | float | np.number) or not 0 < decay <= 1:
             raise ValueError(f"decay={decay!r} must lie above 0 and not above 1")
