@@ -246,7 +246,7 @@ def robustness_page(records: Sequence[Record]) -> str:
         "",
         "![Times oracle against the share of outliers, by kind and method](robustness.png)",
         "",
-        "Draw 0. Solid: median over data sets and ranks; dotted: the worst of them. 2DSVD is",
+        "Draw 0. Solid: median over data sets and ranks; dotted: the worst of ours. 2DSVD is",
         "least squares without sweeps, R1 minimises the norms of the residuals.",
         "",
         "## Set by set",
@@ -274,21 +274,19 @@ def draw_breakdown(records: Sequence[Record]) -> Figure:
     figure = Figure(figsize=(10, 5.6), dpi=90, layout="constrained")
     panels = figure.subplots(2, 3, sharex=True).ravel()
     first = [r for r in records if r["result"] is not None and r["seed"] == 0]
-    for axes, kind in zip(panels, KINDS, strict=False):
+    for axes, kind in zip(panels, [k for k in KINDS if len(SHARES[k]) > 1], strict=False):
         for method, (colour, mark) in STYLES.items():
-            shares, values = [], []
-            for name, share in (("none", 0.0), *((kind, share) for share in SHARES[kind])):
-                found = [
-                    r["result"]["times_oracle"]
-                    for r in first
-                    if (r["method"], r["case"]["outliers"], r["case"]["share"])
-                    == (method, name, share)
-                ]
-                if found:
-                    shares.append(100 * share)
-                    values.append(found)
-            axes.plot(shares, [statistics.median(v) for v in values], color=colour, marker=mark)
-            axes.plot(shares, [max(v) for v in values], color=colour, linestyle=":")
+            found: dict[float, list[float]] = {}
+            for r in (r for r in first if r["method"] == method):
+                if r["case"]["outliers"] in ("none", kind):
+                    values = found.setdefault(100 * r["case"]["share"], [])
+                    values.append(r["result"]["times_oracle"])
+            x = sorted(found)
+            y = [statistics.median(found[share]) for share in x]
+            axes.plot(x, y, color=colour, marker=mark, label=method)
+            if method == OURS:
+                worst = [max(found[share]) for share in x]
+                axes.plot(x, worst, color=colour, linestyle=":", label=f"{method}, worst")
         axes.set(yscale="log", title=kind, xlim=(-2, 47), xticks=[0, 10, 30, 45])
         axes.yaxis.set_major_formatter("{x:g}")
         axes.yaxis.set_minor_formatter("{x:g}" if axes.get_ylim()[1] < 8 else "")
@@ -297,10 +295,7 @@ def draw_breakdown(records: Sequence[Record]) -> Figure:
         axes.set_ylabel("times oracle")
     for axes in panels[[3, 4]]:
         axes.set_xlabel("outliers, %")
-    for method, (colour, mark) in STYLES.items():
-        panels[5].plot([], [], color=colour, marker=mark, label=method)
-    panels[5].plot([], [], color="0.3", linestyle=":", label="worst")
-    panels[5].legend(loc="center", frameon=False)
+    panels[5].legend(*panels[0].get_legend_handles_labels(), loc="center", frameon=False)
     panels[5].set_axis_off()
     return figure
 
