@@ -63,6 +63,8 @@ CELLS = [
     ("palms", 0.5, "block", 0.45),
     ("LFW colour", 0.2, "block", 0.3),
     ("half clip", 0.2, "noise", 0.45),
+    ("ORL", 0.5, "block", 0.45),
+    ("MNIST", 0.5, "noise", 0.45),
 ]
 
 

@@ -31,6 +31,8 @@ KINDS = {
     "negatives": "Negatives of samples",
     "transposed": "Samples transposed",
 }
+# Beyond it, a ratio says only that the oracle's error is next to nothing.
+LARGE = 1000
 # Of Okabe and Ito; marks say the same again.
 STYLES = {"2DSVD": ("0.45", "s"), "R1": ("#E69F00", "v"), OURS: ("#0072B2", "o")}
 
@@ -76,9 +78,20 @@ REASONS = (
     (("digits",), ("block",),
      "Blocks among 8 x 8 digits: a block of a few black and white dots looks like a stroke. "
      "Covered digits are as far from the others as rare digits are: there is no gap to cut at."),
+    (("Yale",), (*NOTHING, *SIMPLE, "near-copies", "pattern"),
+     "Yale: eight of the eleven pictures of one person, before a grainy wall, are found apart and "
+     "rejected, whatever else is in the data. At 64 to 96 and at 120 pixels a side they are kept."),
+    (("clip",), ("block",),
+     "Covered frames of the clip at 0.9 of the modes: they are found apart, but the still frames "
+     "lie among them, and at such ranks a fit of the others costs them more than they cost the "
+     "others. `diagnostics_` calls it a close call."),
+    (("palms",), ("near-copies",),
+     "Near-copies among palms at 30 %: in some draws the copies come to lie in the middle of the "
+     "distances that are measured first. Neither the nearer nor the farther half is free of "
+     "them, and no gap is seen."),
     ((), ("negatives",),
-     "Negatives: a negative differs from its sample by a sign and a constant. The directions "
-     "and variances of the good samples fit it as well; only its mean is another."),
+     "Negatives: a negative is its sample with another sign, and a constant. The directions and "
+     "variances of the good samples fit it as well; only its mean is another."),
     ((), ("transposed",),
      "Transposed samples: they have the grey levels and the smoothness of the good ones and go "
      "over into them without a gap. They are kept."),
@@ -88,6 +101,11 @@ REASONS = (
 def percent(share: float) -> str:
     """Return a share as 30 %."""
     return f"{100 * share:.3g} %"
+
+
+def times(value: float) -> str:
+    """Return times oracle."""
+    return f"{value:.3f}" if value < LARGE else f"> {LARGE}"
 
 
 def place(record: Record) -> str:
@@ -109,7 +127,7 @@ def verdict(promise: Promise, records: Sequence[Record]) -> str:
         return "not run"
     worst = max(records, key=promise.figure)
     found = promise.figure(worst)
-    said = percent(found) if promise.measure == "false_alarms" else f"{found:.3f}"
+    said = percent(found) if promise.measure == "false_alarms" else times(found)
     over = sum(promise.figure(r) > promise.bar for r in records)
     return f"**{said}**, {over} of {len(records)} over ({place(worst)})" if over else said
 
@@ -155,13 +173,13 @@ def cell(records: Sequence[Record]) -> str:
         return "failed"
     worst = max(r["result"]["times_oracle"] for r in records)
     alarms = max(r["result"]["false_alarms"] for r in records)
-    return f"{worst:.3f}" + (f" ({percent(alarms)})" if alarms else "")
+    return times(worst) + (f" ({percent(alarms)})" if alarms else "")
 
 
 def peer(records: Sequence[Record]) -> str:
     """Return the median over the data sets."""
     values = [r["result"]["times_oracle"] for r in records if r["result"]]
-    return f"{statistics.median(values):.3f}" if values else "-"
+    return times(statistics.median(values)) if values else "-"
 
 
 def kind_section(records: Sequence[Record], title: str, columns: Mapping[str, Any]) -> list[str]:
@@ -246,15 +264,16 @@ def robustness_page(records: Sequence[Record]) -> str:
         "",
         "![Times oracle against the share of outliers, by kind and method](robustness.png)",
         "",
-        "Draw 0. Solid: median over data sets and ranks; dotted: the worst of ours. 2DSVD is",
-        "least squares without sweeps, R1 minimises the norms of the residuals.",
+        "Draw 0, cells with all methods. Solid: median over data sets and ranks; dotted: the",
+        "worst of ours. 2DSVD is least squares without sweeps, R1 minimises norms of residuals.",
         "",
         "## Set by set",
         "",
         "Times oracle, the worst of the draws; in brackets the largest share of good samples",
         "rejected, where there are any. Columns: ranks as a share of the modes, then the share of",
         "outliers, or the number of samples where nothing is wrong. *Slanted*: set aside. A dash:",
-        "not run, or fewer samples than asked for.",
+        f"not run, or fewer samples than asked for. Above {LARGE}: the ranks hold the good samples",
+        "whole (MNIST 3 at 0.9), so that any harm is many times nothing.",
         "",
         *kind_section(records, "Nothing wrong", clean),
         *kinds,
@@ -273,7 +292,10 @@ def draw_breakdown(records: Sequence[Record]) -> Figure:
     """Draw times oracle against the share of outliers, one panel for each kind."""
     figure = Figure(figsize=(10, 5.6), dpi=90, layout="constrained")
     panels = figure.subplots(2, 3, sharex=True).ravel()
-    first = [r for r in records if r["result"] is not None and r["seed"] == 0]
+    done = [r for r in records if r["result"] is not None and r["seed"] == 0]
+    where = {m: {place(r) for r in done if r["method"] == m} for m in STYLES}
+    shared = set.intersection(*where.values())
+    first = [r for r in done if place(r) in shared]
     for axes, kind in zip(panels, [k for k in KINDS if len(SHARES[k]) > 1], strict=False):
         for method, (colour, mark) in STYLES.items():
             found: dict[float, list[float]] = {}
