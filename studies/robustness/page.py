@@ -80,7 +80,7 @@ REASONS = (
      "Covered digits are as far from the others as rare digits are: there is no gap to cut at."),
     (("Yale",), (*NOTHING, *SIMPLE, "near-copies", "pattern"),
      "Yale: eight of the eleven pictures of one person, before a grainy wall, are found apart and "
-     "rejected, whatever else is in the data. At 64 to 96 and at 120 pixels a side they are kept."),
+     "rejected in most cases. At 64 to 96 and at 120 pixels a side they are kept."),
     (("clip",), ("block",),
      "Covered frames of the clip at 0.9 of the modes: they are found apart, but the still frames "
      "lie among them, and at such ranks a fit of the others costs them more than they cost the "
