@@ -7,11 +7,13 @@ import pytest
 from corrtensor import CorrTensor
 from studies.robustness import grid
 
+SMALL_FACES = next(d for d in grid.DATA if d.name == "small faces")
+
 
 @pytest.mark.data
 @pytest.mark.parametrize("name", ["Yale", "LFW grey", "MNIST 3"])
 def test_a_third_of_noise_moves_no_rank_by_more_than_one(data_dir, name):
-    dataset = next(d for d in (*grid.FACES, *grid.MNIST) if d.name == name)
+    dataset = next(d for d in grid.DATA if d.name == name)
     clean = CorrTensor("auto").fit(grid.load(dataset, data_dir)).ranks_
     for seed in (0, 1):
         X, _ = grid.spoil(dataset, data_dir, "noise", 0.3, seed)
@@ -22,7 +24,7 @@ def test_a_third_of_noise_moves_no_rank_by_more_than_one(data_dir, name):
 
 
 def test_small_faces():
-    clean = CorrTensor("auto").fit(grid.load(grid.SMALL_FACES, None)).ranks_
-    X, _ = grid.spoil(grid.SMALL_FACES, None, "noise", 0.3, 0)
+    clean = CorrTensor("auto").fit(grid.load(SMALL_FACES, None)).ranks_
+    X, _ = grid.spoil(SMALL_FACES, None, "noise", 0.3, 0)
     spoiled = CorrTensor("auto").fit(X).ranks_
     assert max(abs(a - b) for a, b in zip(clean, spoiled, strict=True)) <= 1

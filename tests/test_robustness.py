@@ -1,27 +1,27 @@
 """The promises of robustness on real data, and the page that shows them.
 
 "Times oracle": the mean squared residual of the good samples over that of a least-squares fit
-which is told who is good. Bars are those of DESIGN section 7; no parameter is set but the one
-named. The default suite runs a part of the grid, ``make test-slow`` all of it.
+which is told who is good. No parameter is set. The default suite runs a part of the grid,
+``make test-slow`` all of it, five draws.
 """
 
 import json
+import pickle
 import re
 from dataclasses import replace
-from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from corrtensor.datasets import load_digits, load_orl
+from corrtensor.datasets import load_digits
 from corrtensor.methods import make
-from studies.records import Trial, read_records, run
+from studies.records import Trial, read_records
 from studies.robustness import grid
 from studies.robustness.__main__ import main
 from studies.robustness.page import (
-    METHODS,
+    KINDS,
     PROMISES,
     draw_breakdown,
     robustness_page,
@@ -29,184 +29,128 @@ from studies.robustness.page import (
 )
 
 ROOT = Path(__file__).parents[1]
+
+
+def half_clip(folder):
+    """Every second row and column of the clip: a quarter of the time."""
+    return grid.archive(folder, "video_escalator.npz", "frames")[:, ::2, ::2]
+
+
+DATA = (*grid.DATA, grid.DataSet("half clip", half_clip, seen=True))
 SIMPLE = ("noise", "block", "times 50")
-
-
-def thin_orl(folder):
-    """Every second row and column of the ORL faces: a quarter of the time."""
-    return load_orl(folder).images[:, ::2, ::2] / 255.0
-
-
-THIN_ORL = grid.DataSet("ORL, every 2nd pixel", thin_orl, grid.square(10, 25))
-DATA = (*grid.FACES, *grid.MNIST, grid.DIGITS, THIN_ORL)
-RANKS = {d.name: d.ranks for d in DATA}
-
-
-def cells(method, bar, data, kinds, shares, ranks=None):
-    """List cells of the grid that share a bar; ``ranks`` picks some of a set's by number."""
-    return [
-        (method, name, RANKS[name][i], kind, share, bar)
-        for name in data
-        for i in (range(len(RANKS[name])) if ranks is None else ranks)
-        for kind, share in product(kinds, shares)
-    ]
-
-
-DEFAULT = [
-    *cells("unexplained", 1.02, ["Yale", "LFW grey"], SIMPLE, [0.3]),
-    *cells("unexplained", 1.02, ["LFW colour"], ["block"], [0.3]),
-    *cells("unexplained", 1.02, ["ORL"], SIMPLE, [0.3], [1]),
-    *cells("unexplained", 1.02, ["ORL"], ["block"], [0.1], [0, 2]),
-    *cells("unexplained", 1.02, ["Yale", "LFW grey"], ["block"], [0.1], [1]),
-    *cells("unexplained", 1.05, ["Yale"], SIMPLE, [0.45]),
-    *cells("unexplained", 1.05, ["ORL"], ["noise"], [0.45], [2]),
-    *cells("unexplained", 1.05, ["LFW grey"], SIMPLE, [0.45], [0]),
-    *cells("unexplained", 1.05, ["LFW colour"], ["noise"], [0.45], [0]),
-    *cells("unexplained", 1.005, [d.name for d in DATA if d is not THIN_ORL], ["none"], [0.0]),
-]
-MINORITY = [
-    *cells("minority", 1.03, ["digits"], SIMPLE, [0.45]),
-    *cells("minority", 1.03, ["digits"], ["block"], [0.1, 0.3]),
-    *cells("minority", 1.03, ["LFW grey", "MNIST 3"], SIMPLE, [0.45], [0]),
-    *cells("minority", 1.03, ["LFW grey", "MNIST 3"], ["block"], [0.3], [2]),
-    *cells("minority", 1.03, ["MNIST 3"], ["block"], [0.1], [1]),
-    *cells("minority", 1.03, [THIN_ORL.name], ["noise"], [0.45], [0]),
-    *cells("minority", 1.03, [THIN_ORL.name], ["block"], [0.3], [1]),
-    *cells("minority", 1.03, ["LFW colour"], ["block"], [0.45], [0]),
-    *cells("minority", 1.05, ["digits"], ["near-copies"], [0.1, 0.3]),
-    *cells("minority", 1.05, ["MNIST 3"], ["near-copies"], [0.1, 0.3], [1]),
-    *cells("minority", 1.05, ["LFW grey", THIN_ORL.name], ["near-copies"], [0.3], [0]),
-    *cells("minority", 1.01, ["MNIST 3"], ["none"], [0.0], [1]),
-    *cells("minority", 1.01, ["LFW grey", "digits", THIN_ORL.name], ["none"], [0.0], [0]),
-]
-EVERYTHING = [
-    *cells("unexplained", 1.02, ["Yale", "ORL", "LFW grey", "LFW colour"], SIMPLE, [0.1, 0.3]),
-    *cells("unexplained", 1.05, ["Yale", "ORL", "LFW grey", "LFW colour"], SIMPLE, [0.45]),
-    *cells(
-        "minority",
-        1.03,
-        ["ORL", "LFW grey", "LFW colour", "MNIST 3", "digits"],
-        SIMPLE,
-        [0.1, 0.3, 0.45],
-    ),
-    *cells(
-        "minority",
-        1.05,
-        ["ORL", "LFW grey", "LFW colour", "MNIST 3", "digits"],
-        ["near-copies"],
-        [0.1, 0.3],
-    ),
-    *cells(
-        "minority",
-        1.01,
-        ["ORL", "LFW grey", "LFW colour", "MNIST 3", "digits"],
-        ["none"],
-        [0.0],
-    ),
-    *cells("leverage", 1.10, ["Yale", "ORL", "LFW grey", "LFW colour"], ["pattern"], [0.1, 0.3]),
-    *cells("leverage", 1.01, [d.name for d in DATA if d is not THIN_ORL], ["none"], [0.0]),
+# Where a bar is missed, as the page says with the reasons; what comes to hold must leave the list.
+MISSED = {
+    "Yale": {*grid.CLEAN, *SIMPLE, "near-copies", "pattern"},
+    "digits": {"block"},
+    "clip": {"block"},
+    "palms": {"near-copies"},
+}
+CELLS = [
+    *[(name, rank, "none", 0.0) for name in ("half clip", "Yale") for rank in (0.5, 0.9)],
+    *[
+        (name, rank, kind, 0.0)
+        for name in ("USPS", "digits", "MNIST 3", "LFW grey", "small faces")
+        for rank in grid.RANKS
+        for kind in ("none", "none, 60")
+    ],
+    *[
+        (name, rank, kind, share)
+        for name in ("USPS", "MNIST 3", "small faces")
+        for rank in (0.2, 0.9)
+        for kind in (*SIMPLE, "near-copies")
+        for share in (0.1, 0.45)
+    ],
+    *[(name, 0.5, kind, 0.3) for name in ("LFW grey", "Yale") for kind in (*SIMPLE, "near-copies")],
+    *[(name, 0.5, "pattern", 0.4) for name in ("USPS", "digits", "MNIST 3", "palms", "LFW grey")],
+    *[("digits", 0.5, kind, 0.45) for kind in ("noise", "times 50", "near-copies")],
+    ("palms", 0.5, "block", 0.45),
+    ("LFW colour", 0.2, "block", 0.3),
+    ("half clip", 0.2, "noise", 0.45),
+    ("ORL", 0.5, "block", 0.45),
+    ("MNIST", 0.5, "noise", 0.45),
+    ("digits", 0.9, "block", 0.3),
+    ("palms", 0.5, "near-copies", 0.3),
 ]
 
 
 @pytest.fixture(scope="module")
-def times_oracle(data_dir):
-    """The function that measures one cell of the grid."""
+def over(data_dir):
+    """The function that lists the bars missed in one cell of the grid."""
     experiment = grid.Robustness(DATA, data_dir)
 
-    def measure(method, name, ranks, kind, share, seed=0):
-        case = {"data": name, "outliers": kind, "share": share}
-        parameters = {"ranks": list(ranks), **grid.METHODS[method].settings}
-        trial = Trial("robustness", case, method, parameters, seed)
-        return experiment.measure(trial)["times_oracle"]
+    def measure(name, rank, kind, share, seed=0):
+        dataset = next(d for d in DATA if d.name == name)
+        ranks = grid.ranks_at(rank, grid.load(dataset, data_dir).shape[1:])
+        case = {"data": name, "rank": rank, "outliers": kind, "share": share}
+        trial = Trial("robustness", case, grid.OURS, {"ranks": ranks}, seed)
+        record = {**vars(trial), "result": experiment.measure(trial)}
+        covering = [promise for promise in PROMISES if promise.covers(record) and not promise.aim]
+        assert covering
+        return [(p.text, p.figure(record)) for p in covering if p.figure(record) > p.bar]
 
     return measure
 
 
-def check(times_oracle, cell):
-    *where, bar = cell
-    assert times_oracle(*where) <= bar
-
-
-def name_of(cell):
-    method, data, ranks, kind, share, _ = cell
-    return f"{method}-{data}-{'x'.join(map(str, ranks))}-{kind}-{share:g}"
-
-
-def over(listed):
-    return pytest.mark.parametrize("cell", listed, ids=map(name_of, listed))
+def listed(cell):
+    """Return a cell as a parameter; one that is known to fail must fail."""
+    name, _, kind, _ = cell
+    known = kind in MISSED.get(name, ())
+    marks = [pytest.mark.xfail(raises=AssertionError, strict=True)] if known else []
+    return pytest.param(cell, id="-".join(map(str, cell)), marks=marks)
 
 
 @pytest.mark.data
-@over(DEFAULT)
-def test_default(times_oracle, cell):
-    check(times_oracle, cell)
-
-
-@pytest.mark.data
-@over(MINORITY)
-def test_minority(times_oracle, cell):
-    check(times_oracle, cell)
-
-
-@pytest.mark.data
-def test_outliers_explained_only_because_they_count(times_oracle):
-    """Four of 74 covered faces stayed in and pulled: 1.585; a fit without them doubts them."""
-    assert times_oracle("unexplained", "Yale", (70, 70), "block", 0.45, seed=4) <= 1.02
-
-
-@pytest.mark.data
-@pytest.mark.parametrize(("seed", "share"), [(1, 0.3), (0, 0.45)])
-def test_good_samples_of_two_sizes_of_residual(times_oracle, seed, share):
-    """Growth from the better half stopped between them: a third of the faces were dropped."""
-    assert times_oracle("minority", "LFW grey", (40, 40), "block", share, seed) <= 1.01
-
-
-@pytest.mark.data
-def test_copies_do_not_come_back(times_oracle):
-    """What grew twice as far in the search is held by a loss that copies must be far from: 6.1."""
-    assert times_oracle("minority", "ORL", (50, 50), "near-copies", 0.3) <= 1.01
-
-
-@pytest.mark.data
-@pytest.mark.parametrize("rank", [20, 50])
-def test_a_kind_of_its_own_is_still_a_minority(data_dir, rank):
-    """Side-lit faces need directions of their own, with outliers or without."""
-    experiment = grid.Robustness(grid.FACES[:1], data_dir)
-    for kind, share in (("none", 0.0), ("noise", 0.1)):
-        case = {"data": "Yale", "outliers": kind, "share": share}
-        parameters = {"ranks": [rank, rank], "reject": "minority"}
-        found = experiment.measure(Trial("robustness", case, "minority", parameters, 0))
-        assert 0.1 < found["false_alarms"] < 0.3
+@pytest.mark.parametrize("cell", [listed(cell) for cell in CELLS])
+def test_promises(over, cell):
+    assert over(*cell) == []
 
 
 @pytest.mark.data
 @pytest.mark.slow
-@over(EVERYTHING)
-def test_whole_grid(times_oracle, cell):
-    check(times_oracle, cell)
+@pytest.mark.parametrize("rank", grid.RANKS)
+@pytest.mark.parametrize("name", [d.name for d in grid.DATA])
+def test_whole_grid(data_dir, over, name, rank):
+    dataset = next(d for d in grid.DATA if d.name == name)
+    trials = grid.Robustness((dataset,), data_dir, ranks=(rank,)).trials(5)
+    cells = [
+        (t.case["outliers"], t.case["share"], t.seed)
+        for t in trials
+        if t.method == grid.OURS
+        and t.case["outliers"] not in {"negatives", "transposed", *MISSED.get(name, ())}
+    ]
+    missed = {cell: over(name, rank, *cell) for cell in cells}
+    assert {cell: bars for cell, bars in missed.items() if bars} == {}
+
+
+def test_the_bars_are_those_that_were_set():
+    bars = {(kind, share): [] for kind, share in grid.CASES}
+    for promise in PROMISES:
+        for kind in promise.kinds:
+            for share in promise.shares:
+                bars[kind, share].append((promise.measure, promise.bar))
+    for (kind, share), found in bars.items():
+        if kind in grid.CLEAN:
+            assert found == [("times_oracle", 1.005), ("false_alarms", 0.01)]
+        else:
+            low = kind in SIMPLE and share <= 0.3
+            assert found == [("times_oracle", 1.02 if low else 1.05)]
 
 
 @pytest.fixture
 def digits():
     """The grid on scikit-learn's digits alone, in a part that takes a second."""
     return grid.Robustness(
-        (replace(grid.DIGITS, ranks=((3, 3),)),),
-        outliers=("noise", "pattern"),
-        shares=(0.1, 0.3),
-        methods=("2DSVD", "unexplained"),
+        tuple(d for d in grid.DATA if d.name == "digits"),
+        cases=(("none", 0.0), ("none, 60", 0.0), ("noise", 0.3)),
+        ranks=(0.5,),
     )
 
 
 def test_numbers_agree_with_a_fit_by_hand(digits):
     X = load_digits().images / 16
     noise = grid.OUTLIERS["noise"](X, 0.3, np.random.default_rng(5))[0]
-    trial = Trial(
-        "robustness",
-        {"data": "digits", "outliers": "noise", "share": 0.3},
-        "unexplained",
-        {"ranks": [3, 3]},
-        5,
-    )
+    case = {"data": "digits", "rank": 0.4, "outliers": "noise", "share": 0.3}
+    trial = Trial("robustness", case, "CorrTensor", {"ranks": [3, 3]}, 5)
     found = digits.measure(trial)
     model = make("Corr-Tensor", (3, 3)).fit(noise)
 
@@ -217,56 +161,92 @@ def test_numbers_agree_with_a_fit_by_hand(digits):
 
     oracle = make("MPCA", (3, 3)).fit(X)
     ratio = error(model.mean_, model.factors_) / error(oracle.mean_, oracle.factors_)
-    assert_allclose(found["times_oracle"], ratio, rtol=1e-9)
+    # Records keep six digits.
+    assert_allclose(found["times_oracle"], ratio, atol=1e-6)
     rejected = model.weights_ < 0.5
-    assert found["recall"] == rejected[len(X) :].mean()
-    assert found["false_alarms"] == rejected[: len(X)].mean()
-    assert (found["n_samples"], found["n_outliers"]) == (len(noise), len(noise) - len(X))
-    plain = digits.measure(replace(trial, method="2DSVD", parameters={"ranks": [3, 3]}))
+    assert found["recall"] == rejected[len(X) :].mean() == 1
+    assert found["false_alarms"] == rejected[: len(X)].mean() == 0
+    assert found["n_samples"] == len(noise)
+    plain = digits.measure(replace(trial, method="2DSVD"))
+    assert plain["times_oracle"] > 1.1
     assert plain["recall"] is None
     assert plain["false_alarms"] is None
 
 
-def test_the_grid_is_the_one_of_the_design():
-    whole = grid.Robustness((*grid.FACES, *grid.MNIST, grid.DIGITS))
-    trials = whole.trials(2)
-    combinations = 3 + 3 + 3 + 2 + 3 + 3 + 2
-    fits = combinations * 6 * (1 + 7 * 3)
-    assert len(trials) == 2 * fits
-    assert {trial.seed for trial in trials[:fits]} == {0}
-    assert len({json.dumps(vars(trial), sort_keys=True) for trial in trials}) == 2 * fits
-    small = grid.quick(whole).trials(1)
-    assert {json.dumps(vars(t)) for t in small} <= {json.dumps(vars(t)) for t in trials}
-    assert len(small) == 7 * 6 * 22
+def test_ranks_that_explain_everything_are_not_compared_by_rounding(digits):
+    case = {"data": "digits", "rank": 1.0, "outliers": "times 50", "share": 0.3}
+    found = digits.measure(Trial("robustness", case, "CorrTensor", {"ranks": [8, 8]}, 0))
+    assert found["times_oracle"] == 1
 
 
-def test_without_files_embedded_data_take_their_place(tmp_path):
+def test_ranks_are_shares_of_the_modes_and_colours_stay_whole():
+    assert grid.ranks_at(0.2, (112, 92)) == [22, 18]
+    assert grid.ranks_at(0.9, (64, 64, 3)) == [58, 58, 3]
+    assert grid.ranks_at(0.01, (8, 5, 4)) == [1, 1, 4]
+
+
+def test_trials(digits):
+    """Draws after the first are of ours, of what has something to draw."""
+    whole = replace(digits, cases=grid.CASES, ranks=grid.RANKS)
+    trials = whole.trials(3)
+    first = [t for t in trials if t.seed == 0]
+    assert first == whole.trials(1) == trials[: len(first)]
+    # Nothing wrong: 3; four kinds and the pattern at three shares; negatives, transposed.
+    assert len(first) == 3 * 3 * (3 + 5 * 3 + 2)
+    assert len(trials) == len(first) + 2 * 3 * (2 + 5 * 3 + 2)
+    assert {t.method for t in trials if t.seed} == {"CorrTensor"}
+    assert len({json.dumps(vars(t), sort_keys=True) for t in trials}) == len(trials)
+    few = grid.DataSet("few", lambda folder: load_digits().images[:100], seen=False)
+    assert {t.case["outliers"] for t in grid.Robustness((few,)).trials(1)} == {
+        kind for kind, _ in grid.CASES if kind != "none, 200"
+    }
+
+
+def test_subsets_are_drawn_from_the_samples(digits):
+    (dataset,) = digits.data
+    X = grid.load(dataset, None)
+    first, second = (grid.spoil(dataset, None, "none, 60", 0.0, seed)[0] for seed in (0, 1))
+    assert first.shape == second.shape == (60, 8, 8)
+    assert (first != second).any()
+    assert {x.tobytes() for x in first} <= {x.tobytes() for x in X}
+
+
+def test_without_files_two_sets_are_left(tmp_path):
     data, missing = grid.find_data(tmp_path)
-    assert [d.name for d in data] == ["small faces", "MNIST 3 (part)", "MNIST (part)", "digits"]
-    assert missing == ("Yale", "ORL", "LFW grey", "LFW colour", "MNIST 3", "MNIST")
-    for dataset in data:
-        X = dataset.load(None)
-        assert X.min() >= 0
-        assert X.max() <= 1
-        assert all(
-            k <= a for ranks in dataset.ranks for k, a in zip(ranks, X.shape[1:], strict=True)
-        )
+    assert [d.name for d in data] == ["digits", "small faces"]
+    assert len(missing) == len(grid.DATA) - 2
+
+
+@pytest.mark.parametrize("content", [b"garbage", None])
+def test_an_archive_that_cannot_be_used_is_named(tmp_path, content):
+    path = tmp_path / "palm.npz"
+    np.savez(path, other=np.zeros(3))
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"palm\.npz is no archive with an array 'images'"):
+        grid.archive(tmp_path, "palm.npz", "images")
 
 
 @pytest.mark.data
 def test_real_data_are_found(data_dir):
     data, missing = grid.find_data(data_dir)
     assert missing == ()
-    shapes = {d.name: d.load(data_dir).shape for d in data}
+    shapes = {d.name: grid.load(d, data_dir).shape for d in data}
     assert shapes == {
         "Yale": (165, 100, 100),
         "ORL": (400, 112, 92),
+        "MNIST": (2000, 28, 28),
+        "USPS": (1854, 16, 16),
+        "clip": (198, 130, 160),
+        "digits": (1797, 8, 8),
         "LFW grey": (236, 64, 64),
         "LFW colour": (236, 64, 64, 3),
         "MNIST 3": (600, 28, 28),
-        "MNIST": (2000, 28, 28),
-        "digits": (1797, 8, 8),
+        "palms": (2000, 16, 16),
+        "small faces": (100, 25, 25),
     }
+    for dataset in data:
+        assert np.abs(grid.load(dataset, data_dir)).max() <= 1
 
 
 @pytest.fixture
@@ -279,7 +259,7 @@ def call(digits, call_study, monkeypatch, tmp_path):
 
 
 def test_command_runs_resumes_and_writes_the_page(call, digits, tmp_path):
-    answer = call("--jobs", "1", "--out", "here")
+    answer = call("--jobs", "1", "--out", "here", "--quick")
     assert answer.exit_code == 0, answer.output
     n = len(digits.trials(1))
     assert f"{n} records" in answer.stdout
@@ -293,11 +273,21 @@ def test_command_runs_resumes_and_writes_the_page(call, digits, tmp_path):
     assert page.read_text() == robustness_page(read_records(records))
     assert (tmp_path / "here" / "robustness.png").read_bytes().startswith(b"\x89PNG")
 
-    assert call("--jobs", "1", "--out", "here").exit_code == 0
+    assert call("--jobs", "1", "--out", "here", "--quick").exit_code == 0
     assert records.read_bytes() == first
-    assert call("--jobs", "1", "--out", "here", "--trials", "2").exit_code == 0
-    assert len(read_records(records)) == 2 * n
+    assert call("--jobs", "1", "--out", "here").exit_code == 0
+    assert read_records(records)[:n] == [json.loads(line) for line in first.splitlines()]
+    assert len(read_records(records)) == len(digits.trials(5))
     assert str(tmp_path) not in records.read_text()
+
+
+def test_the_grid_goes_to_other_processes_whole():
+    """A worker gets it anew with every trial, and must load no set twice."""
+    whole = grid.Robustness(grid.DATA)
+    again = pickle.loads(pickle.dumps(whole))  # noqa: S301
+    assert again == whole
+    here, there = (next(d for d in e.data if d.name == "digits") for e in (whole, again))
+    assert grid.load(there, None) is grid.load(here, None)
 
 
 @pytest.mark.parametrize(
@@ -331,7 +321,7 @@ def shown():
     return read_records(ROOT / "docs" / "records" / "robustness.jsonl")
 
 
-def test_the_page_is_what_its_records_say(shown, tmp_path):
+def test_the_page_is_what_its_records_say(tmp_path):
     page = write_robustness(ROOT / "docs" / "records" / "robustness.jsonl", tmp_path)
     again = "run `python -m studies.robustness --page --out docs`"
     assert page.read_text() == (ROOT / "docs" / "robustness.md").read_text(encoding="utf-8"), again
@@ -346,16 +336,23 @@ def test_the_page_follows_the_records(shown):
     number = next(
         i
         for i, r in enumerate(shown)
-        if r["method"] == "unexplained" and r["case"]["outliers"] == "none" and r["result"]
+        if r["method"] == "CorrTensor" and r["case"]["data"] == "palms" and PROMISES[0].covers(r)
     )
     changed = [dict(r) for r in shown]
     changed[number]["result"] = {**shown[number]["result"], "times_oracle": 77.7777}
     assert "77.778" not in page
+
+    def row(text):
+        lines = text.splitlines()
+        return next(
+            line for line in lines if "| nothing wrong: times least squares | 1.005" in line
+        )
+
     other = robustness_page(changed)
-    assert "77.778 (" in other
-    row = next(line for line in other.splitlines() if "default: nothing wrong, every" in line)
-    assert "| 77.778 |" in row
-    assert "holds" not in row
+    development, aside = row(other).split(" | ")[2:]
+    assert development == row(page).split(" | ")[2]
+    assert "**77.778**" in aside
+    assert "77.778" in next(line for line in other.splitlines() if line.startswith("| *palms*"))
     failed = [{**r, "result": None, "error": "ValueError: no"} for r in shown]
     assert f"{len(shown)} of them failed" in robustness_page(failed)
     draw_breakdown(failed)
@@ -364,24 +361,12 @@ def test_the_page_follows_the_records(shown):
 def test_records_of_the_page_carry_their_origin_and_no_machine(shown):
     text = (ROOT / "docs" / "records" / "robustness.jsonl").read_text(encoding="utf-8")
     assert not re.search(r"[\"' ](/|[A-Z]:\\)\w", text)
-    assert len(text) < 1_000_000
+    assert len(text) < 2_500_000
     assert {r["experiment"] for r in shown} == {"robustness"}
-    assert {r["method"] for r in shown} == set(METHODS)
     for record in shown:
         assert {"python", "corrtensor", "numpy", "scipy", "scikit-learn"} == set(record["versions"])
-    # Every promise was put to the test.
+    # Every set, method and kind was measured; every promise was put to the test.
+    assert {r["case"]["data"] for r in shown} == {d.name for d in grid.DATA}
+    assert {r["method"] for r in shown} == set(grid.METHODS)
+    assert {r["case"]["outliers"] for r in shown} == {*grid.CLEAN, *KINDS}
     assert all(any(promise.covers(r) for r in shown) for promise in PROMISES)
-
-
-def test_bars_of_the_page_are_those_of_the_tests():
-    """A promise is tested at the bar that the page shows."""
-    bars = {(method, kind, share): bar for method, _, _, kind, share, bar in EVERYTHING}
-    bars |= {(method, kind, share): bar for method, _, _, kind, share, bar in DEFAULT}
-    for promise in PROMISES:
-        for kind, share in product(promise.kinds, promise.shares):
-            assert bars[promise.method, kind, share] == promise.bar
-
-
-def test_run_yields_one_progress_for_each_record(digits, tmp_path):
-    small = replace(digits, outliers=(), methods=("2DSVD", "unexplained"))
-    assert [p.done for p in run(small, tmp_path / "r.jsonl")] == [0, 1, 2]

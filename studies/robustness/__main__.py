@@ -16,19 +16,21 @@ from studies.robustness import grid
 from studies.robustness.page import write_robustness
 
 NAME = "robustness"
+DRAWS = 5
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command."""
     parser = recorder(NAME, str(__doc__).splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="one rank for each data set")
+    parser.add_argument("--quick", action="store_true", help="one draw of a few small data sets")
     given = parse(parser, arguments)
     records = given.out / "records" / f"{NAME}.jsonl"
     if given.page and not records.is_file():
         parser.error(f"{records}: no records yet; run it without --page")
     with plain_errors():
         if not given.page:
-            run_grid(given.data, given.trials or 1, given.jobs, records, given.quick)
+            trials = given.trials or (1 if given.quick else DRAWS)
+            run_grid(given.data, trials, given.jobs, records, given.quick)
         print(f"page: {write_robustness(records, given.out)}")
 
 
@@ -37,7 +39,7 @@ def run_grid(data: Path | None, trials: int, jobs: int, records: Path, quick: bo
     sets, missing = grid.find_data(data)
     experiment = grid.Robustness(sets, data)
     if missing:
-        complain(f"not found and left out or replaced by a small one: {', '.join(missing)}")
+        complain(f"not found and left out: {', '.join(missing)}")
     chosen = grid.quick(experiment) if quick else experiment
     done, failed = follow(NAME, ((NAME, step) for step in run(chosen, records, trials, jobs)))
     print(f"{done} records in {records}, {failed} new failures")

@@ -93,6 +93,15 @@ class Coordinates:
         """Return the log squared distance of every sample."""
         return metric.of(self.cores, self.squares, self.rest)
 
+    def copies(self, share: float) -> np.ndarray:
+        """Return how many samples are within a share of the typical squared distance of each."""
+        norms = self.squares.sum(axis=1)
+        # None at more than a typical size: a huge sample must not make all others look alike.
+        rows = self.cores / np.sqrt(np.maximum(norms / np.median(norms), 1))[:, None]
+        norms = row_squares(rows)
+        apart = norms[:, None] + norms - 2 * (rows @ rows.T)
+        return np.count_nonzero(apart <= share * np.median(apart), axis=1)
+
 
 def leading_of_some(source: Source, weights: np.ndarray, mean: np.ndarray, mode: int) -> np.ndarray:
     """Return the leading directions of a large mode, learned from some of its fibres."""

@@ -29,6 +29,8 @@ SAMPLES = 240
 COARSE, FINE = 1.0, 0.3
 # Steps towards the metric without scales.
 STEPS = 8
+# Samples closer than this share of the typical squared distance are copies, and count once there.
+COPY = 0.02
 # Fewer samples than this tell nothing about others.
 FEWEST = 10
 
@@ -55,9 +57,10 @@ class Group:
         if math.isnan(self.keeping):
             return f"{text}: rejected"
         return (
-            f"{text}, but around them: {'rejected' if self.rejected else 'kept'}, a close call. "
-            f"Keeping costs the others a factor {math.exp(self.keeping):.2f} in error, rejecting "
-            f"costs all {math.exp(self.rejecting):.2f}; breakdown below their share keeps them"
+            f"{text}, but may be of a rare kind: {'rejected' if self.rejected else 'kept'}, a "
+            f"close call. Keeping costs the others a factor {math.exp(self.keeping):.2f} in error, "
+            f"rejecting costs all {math.exp(self.rejecting):.2f}; breakdown below their share "
+            "keeps them"
         )
 
 
@@ -115,8 +118,9 @@ def propose(source: Source, norms: np.ndarray) -> Iterator[np.ndarray]:
     """
     away = rough_distances(source)
     typical = np.median(away) or away.max()
-    weights = clipped = np.minimum(1.0, typical / np.maximum(away, 1e-300))
+    clipped = np.minimum(1.0, typical / np.maximum(away, 1e-300))
     seen = see(source, norms, clipped)
+    weights = clipped = clipped / seen.copies(COPY)
     for _ in range(STEPS):
         metric = seen.metric(weights, COARSE)
         if metric is None:
@@ -124,33 +128,52 @@ def propose(source: Source, norms: np.ndarray) -> Iterator[np.ndarray]:
         d = seen.distances(metric)
         weights = clipped * np.exp(d.min() - d)
     yield d
-    far = d > np.median(d)
-    metric = seen.metric(far.astype(float), COARSE) if far.any() else None
+    far = clipped * (d > np.median(d))
+    metric = seen.metric(far, COARSE) if far.any() else None
     if metric is not None:
         yield seen.distances(metric)
 
 
-def confirm(source: Source, norms: np.ndarray, d: np.ndarray, least: float) -> Finding | None:
-    """Let the samples below the likeliest gap judge all; twice, if they find a group apart.
+def crossed(
+    source: Source, norms: np.ndarray, learned: np.ndarray
+) -> tuple[Metric, float, float, np.ndarray] | None:
+    """Return distances from some samples, none judged by what was learned from it.
 
-    In the end no sample is judged by what was learned from it: each half judges the other.
+    Each half judges the other, from the median of its own. Also returned are the metric of one
+    half, and the median and spread of the other half in it; nothing if a half does not vary.
     """
+    d = np.zeros(len(norms))
+    for half in (odd(norms), ~odd(norms)):
+        judged = distances(source, norms, learned & ~half)
+        if judged is None:
+            return None
+        metric, mine = judged[0], judged[1][learned & half]
+        location, scale = spread(mine, np.ones(len(mine)))
+        d = np.where(half, judged[1] - location, d)
+    return metric, location, scale, d
+
+
+def odd(norms: np.ndarray) -> np.ndarray:
+    """Mark every other sample by norm, so that both halves have small ones and large ones."""
+    return np.asarray(np.argsort(np.argsort(norms, kind="stable")) % 2 == 1)
+
+
+def are_few(norms: np.ndarray, chosen: np.ndarray) -> bool:
+    """Tell whether a half of some samples is too small to tell anything about others."""
+    halves = (chosen & odd(norms), chosen & ~odd(norms))
+    return min(int(np.count_nonzero(half)) for half in halves) < FEWEST
+
+
+def confirm(source: Source, norms: np.ndarray, d: np.ndarray, least: float) -> Finding | None:
+    """Let the samples below the likeliest gap judge all; twice, if they find a group apart."""
     split = Splits(d, least).likeliest()
     judged = None if split is None else distances(source, norms, split.kept)
     apart = None if judged is None else Splits(judged[1], least).isolated()
-    # Both halves have small samples and large ones.
-    fold = np.argsort(np.argsort(norms, kind="stable")) % 2 == 1
-    for half in (fold, ~fold):
-        if apart is None or np.count_nonzero(apart.kept & half) < FEWEST:
-            return None
-        judged = distances(source, norms, apart.kept & ~half)
-        if judged is None:
-            return None
-        metric, mine = judged[0], judged[1][apart.kept & half]
-        location, scale = spread(mine, np.ones(len(mine)))
-        d = np.where(half, judged[1] - location, d)
-    apart = Splits(d, least).isolated()
-    return None if apart is None else Finding(apart, metric, location, scale)
+    if apart is None or are_few(norms, apart.kept):
+        return None
+    others = crossed(source, norms, apart.kept)
+    apart = None if others is None else Splits(others[3], least).isolated()
+    return None if others is None or apart is None else Finding(apart, *others[:3])
 
 
 def judge(
@@ -158,14 +181,18 @@ def judge(
 ) -> Group:
     """Decide on a group that is apart.
 
-    It is rejected, unless the others lie inside it, as still frames do among moving ones, and it
-    is not apart beyond doubt: then rejecting it must cost less than keeping it.
+    If it is so beyond doubt, or if the others are as foreign to it as it is to them, it is
+    rejected. Else it may be of a rarer kind, or of one that varies more, as moving frames do
+    beside still ones: then rejecting it must cost less than keeping it.
     """
     kept = split.kept
     group = Group(np.flatnonzero(~kept), True, split.gap, split.distance)
-    theirs = None if split.beyond_doubt else distances(source, norms, ~kept)
-    if theirs is None or np.quantile(theirs[1][kept], 0.1) > np.median(theirs[1][~kept]):
+    if split.beyond_doubt:
         return group
+    if not are_few(norms, ~kept):
+        theirs = crossed(source, norms, ~kept)
+        if theirs is None or np.quantile(theirs[3][kept], 0.1) > 0:
+            return group
 
     def errors(ranks: tuple[Rank, ...], w: np.ndarray) -> tuple[tuple[Rank, ...], np.ndarray]:
         start = spectral(source, ranks, centered=options.center is not None, weights=w)
