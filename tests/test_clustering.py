@@ -231,8 +231,7 @@ def spoiled_heaps():
 
 def test_subspace_and_clusters_in_one_call(spoiled_heaps):
     X, y = spoiled_heaps
-    # A heap of 17 is apart from the others, too: more than a fifth of the samples is no outlier.
-    subspace = CorrTensor((2, 2), breakdown=0.2)
+    subspace = CorrTensor((2, 2))
     model = DensityPeaksKMeans(3, subspace=subspace, random_state=0).fit(X)
     fit = clone(subspace).fit(X)
     by_hand = DensityPeaksKMeans(3, random_state=0)
@@ -248,6 +247,11 @@ def test_subspace_and_clusters_in_one_call(spoiled_heaps):
     assert kept.subspace_ is frozen
     assert (kept.weights_[60:] < 1e-3).all()
     assert_array_equal(kept.labels_[:60], model.labels_[:60])
+
+
+def test_a_heap_that_is_apart_is_kept_and_named_once(spoiled_heaps):
+    groups = CorrTensor((2, 2)).fit(spoiled_heaps[0]).diagnostics_["groups"]
+    assert [(len(g.samples), g.rejected) for g in groups] == [(10, True), (17, False)]
 
 
 def test_sample_weight_reaches_the_subspace(spoiled_heaps):

@@ -246,7 +246,9 @@ def search(
                     verdict = carry_over(found, group, source, verdict)
                     break
                 group = replace(group, samples=verdict.accepted[group.samples])
-                verdict = replace(verdict, groups=(*verdict.groups, group))
+                # Found in two ways, it is still one group.
+                others = (g for g in verdict.groups if not np.array_equal(g.samples, group.samples))
+                verdict = replace(verdict, groups=(*others, group))
     return verdict
 
 

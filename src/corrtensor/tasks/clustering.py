@@ -56,7 +56,7 @@ class DensityPeaksKMeans(
         Clusters are formed among its cores, weighted by its weights. It is cloned and fitted to
         the samples, unless it comes as ``FrozenEstimator(subspace)``: then it is taken as it
         is. ``None``: the samples are features already; give the weights to ``fit``.
-        A cluster that lies far apart from all others is an outlying group to ``CorrTensor``,
+        A cluster that lies far apart from all others may be an outlying group to ``CorrTensor``,
         unless its ``breakdown`` is below the cluster's share of the samples.
     cutoff : {"auto"} or float, default="auto"
         Share of all pairs of samples that are neighbours, in (0, 1]: it sets the distance
