@@ -1297,17 +1297,21 @@ def try_apart(name: str, folder: Path, guard: Callable[[], None] | None = None) 
     if child == 0:
         began = time.process_time()
 
+        had = 0
+
         def ready() -> None:
-            nonlocal began
-            # The making may take its time and memory; what it took is not counted.
+            nonlocal began, had
+            # The making may take its time and memory; what it took is not counted, nor what the
+            # process had that this one was forked from.
             forget_peak()
+            had = peak()
             began = time.process_time()
             if guard is not None:
                 guard()
 
         try:
             wrong = try_case(CASES[name], folder, ready)
-            told = {"wrong": wrong, "seconds": time.process_time() - began, "peak": peak()}
+            told = {"wrong": wrong, "seconds": time.process_time() - began, "peak": peak() - had}
             os.write(outlet, json.dumps(told).encode()[:60000])
         except BaseException:
             os.write(outlet, json.dumps({"wrong": traceback.format_exc()[-2000:]}).encode())

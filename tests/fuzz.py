@@ -94,9 +94,8 @@ SETTINGS = {"scale": "median", "init": "2dsvd", "tol": 0.0, "max_iter": 4}
 @cache
 def begun() -> Any:
     """Return where a small fit begins."""
-    from corrtensor.starts import spectral
-
     from corrtensor.sources import Source
+    from corrtensor.spectral import spectral
 
     return spectral(Source(samples(), n_jobs=1), (2, 2), centered=True, weights=None)
 

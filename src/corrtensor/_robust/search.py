@@ -231,6 +231,9 @@ def search(
     if len(drawn) < 2 * FEWEST:
         return replace(verdict, accepted=drawn[:0])
     least = (1 - breakdown) * len(drawn)
+    if len(drawn) < np.count_nonzero(counting):
+        # The share in those looked at is that in all but for chance: two standard deviations.
+        least -= math.sqrt(len(drawn))
     again = True
     # One BLAS thread: the number of threads must not change the last digits.
     with single_blas():
@@ -242,10 +245,12 @@ def search(
                 if found is None:
                     continue
                 group = judge(*asked, found.split, ranks, options)
-                if again := group.rejected:
-                    verdict = carry_over(found, group, source, verdict)
+                carried = carry_over(found, group, source, verdict)
+                share = counting @ ~carried.kept / counting.sum()
+                if again := group.rejected and bool(share <= breakdown):
+                    verdict = carried
                     break
-                group = replace(group, samples=verdict.accepted[group.samples])
+                group = replace(group, samples=verdict.accepted[group.samples], rejected=False)
                 # Found in two ways, it is still one group.
                 others = (g for g in verdict.groups if not np.array_equal(g.samples, group.samples))
                 verdict = replace(verdict, groups=(*others, group))

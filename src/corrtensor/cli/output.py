@@ -37,7 +37,6 @@ class Stopped(KeyboardInterrupt):
 
 def stop_on_signals() -> None:
     """Let requests to end, and a terminal that is gone, do what Ctrl-C does."""
-
     numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
     def stop(number: int, _: Any) -> None:
@@ -45,6 +44,19 @@ def stop_on_signals() -> None:
         for other in numbers:
             signal.signal(other, signal.SIG_IGN)
         raise Stopped(number)
+
+    usual = sys.unraisablehook
+
+    def once_more(lost: Any) -> None:
+        # What is raised inside a destructor is lost: raise it again, a moment later.
+        if not isinstance(lost.exc_value, Stopped) or not hasattr(signal, "setitimer"):
+            usual(lost)
+            return
+        number = lost.exc_value.number
+        signal.signal(signal.SIGALRM, lambda *_: stop(number, None))
+        signal.setitimer(signal.ITIMER_REAL, 0.01)
+
+    sys.unraisablehook = once_more
 
     for number in numbers:
         # Who starts us with nohup wants it ignored.

@@ -145,7 +145,10 @@ class CorrentropyCenterClassifier(ScoringClassifier):
 
     def _fit(self, X: Any, codes: np.ndarray) -> None:
         X = self._scaled(X, reset=True)
-        self.subspace_ = fit_subspace(self.subspace, X)
+        # A class is no group of outliers: what may be one is smaller than half of the smallest.
+        least = float(np.bincount(codes).min() / len(codes) / 2)
+        own = CorrTensor(breakdown=min(0.5, least)) if self.subspace is None else self.subspace
+        self.subspace_ = fit_subspace(own, X)
         if not self.normalize:
             name_features(self, self.subspace_)
         cores = cores_of(self.subspace_, X)
