@@ -234,7 +234,8 @@ def test_normalize_forgets_the_size_of_samples(stack, ranks_of):
     X, y = stack
     X[10] = 0
     sizes = np.random.default_rng(0).uniform(0.1, 10, size=(len(X), 1, 1))
-    model = CorrentropyCenterClassifier(CorrTensor(ranks_of[2]), normalize=True)
+    subspace = CorrTensor(ranks_of[2], breakdown=0.1)  # a class is no group of outliers
+    model = CorrentropyCenterClassifier(subspace, normalize=True)
     p = clone(model).fit(X, y).predict_proba(X)
     q = clone(model).fit(X * sizes, y).predict_proba(X / sizes)
     assert_allclose(p, q, atol=1e-8)
@@ -256,7 +257,8 @@ def test_far_samples_do_not_underflow(stack, ranks_of, kernel):
 @pytest.mark.parametrize("kind", [CorrentropyCenterClassifier, SubspaceClassifier])
 def test_pipeline_and_grid_search(make_samples, ranks_of, order, kind):
     X, y = labelled(make_samples, order)
-    model = kind(CorrTensor(ranks_of[order]))
+    # A class is no group of outliers.
+    model = kind(CorrTensor(ranks_of[order], breakdown=0.1))
     if kind is SubspaceClassifier:
         model.set_params(flatten=False)
     pipeline = Pipeline([("half", FunctionTransformer(lambda X: X / 2)), ("model", model)])

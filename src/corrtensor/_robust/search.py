@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from corrtensor._robust.isolation import Split, Splits, spread
+from corrtensor._robust.isolation import FAR, Split, Splits, spread
 from corrtensor._robust.metric import Metric, see
 from corrtensor.kernels import row_squares
 from corrtensor.losses import Power
@@ -23,7 +23,7 @@ from corrtensor.spectral import Rank, spectral
 from corrtensor.threads import single_blas
 
 # Samples that a search looks at.
-SAMPLES = 240
+SAMPLES = 300
 # The metric that proposes groups is shrunk more than the one that judges them: outliers bend what
 # is learned from them, too, and most of all where good samples vary little.
 COARSE, FINE = 1.0, 0.3
@@ -59,8 +59,7 @@ class Group:
         return (
             f"{text}, but may be of a rare kind: {'rejected' if self.rejected else 'kept'}, a "
             f"close call. Keeping costs the others a factor {math.exp(self.keeping):.2f} in error, "
-            f"rejecting costs all {math.exp(self.rejecting):.2f}; breakdown below their share "
-            "keeps them"
+            f"rejecting costs all {math.exp(self.rejecting):.2f}"
         )
 
 
@@ -128,7 +127,7 @@ def propose(source: Source, norms: np.ndarray) -> Iterator[np.ndarray]:
         d = seen.distances(metric)
         weights = clipped * np.exp(d.min() - d)
     yield d
-    far = clipped * (d > np.median(d))
+    far = (d > np.median(d)).astype(float)
     metric = seen.metric(far, COARSE) if far.any() else None
     if metric is not None:
         yield seen.distances(metric)
@@ -168,6 +167,8 @@ def confirm(source: Source, norms: np.ndarray, d: np.ndarray, least: float) -> F
     """Let the samples below the likeliest gap judge all; twice, if they find a group apart."""
     split = Splits(d, least).likeliest()
     judged = None if split is None else distances(source, norms, split.kept)
+    # The share among those looked at is that in all but for chance: two standard deviations.
+    least -= math.sqrt(len(norms))
     apart = None if judged is None else Splits(judged[1], least).isolated()
     if apart is None or are_few(norms, apart.kept):
         return None
@@ -189,7 +190,14 @@ def judge(
     group = Group(np.flatnonzero(~kept), True, split.gap, split.distance)
     if split.beyond_doubt:
         return group
-    if not are_few(norms, ~kept):
+    if are_few(norms, ~kept):
+        # They cannot tell what is foreign to them, unless they are copies of one sample; twice as
+        # far as is needed will do.
+        size = len(group.samples)
+        alike = see(source, norms, np.ones(len(norms))).copies(COPY)[~kept].min() >= size > 1
+        if split.distance >= 2 * FAR or alike:
+            return group
+    else:
         theirs = crossed(source, norms, ~kept)
         if theirs is None or np.quantile(theirs[3][kept], 0.1) > 0:
             return group
@@ -231,9 +239,6 @@ def search(
     if len(drawn) < 2 * FEWEST:
         return replace(verdict, accepted=drawn[:0])
     least = (1 - breakdown) * len(drawn)
-    if len(drawn) < np.count_nonzero(counting):
-        # The share in those looked at is that in all but for chance: two standard deviations.
-        least -= math.sqrt(len(drawn))
     again = True
     # One BLAS thread: the number of threads must not change the last digits.
     with single_blas():
@@ -247,7 +252,7 @@ def search(
                 group = judge(*asked, found.split, ranks, options)
                 carried = carry_over(found, group, source, verdict)
                 share = counting @ ~carried.kept / counting.sum()
-                if again := group.rejected and bool(share <= breakdown):
+                if again := bool(group.rejected and share <= breakdown):
                     verdict = carried
                     break
                 group = replace(group, samples=verdict.accepted[group.samples], rejected=False)

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from corrtensor.checks import require_positive
+from corrtensor.corr_tensor import CorrTensor
 from corrtensor.samples import unchanged_on_error
 from corrtensor.tasks.features import (
     cores_of,
@@ -38,8 +39,9 @@ class CorrentropyCenterClassifier(ScoringClassifier):
     Parameters
     ----------
     subspace : estimator, default=None
-        Where centres are taken; ``None`` is ``CorrTensor()``. It is cloned and fitted to the
-        samples, unless it comes as ``FrozenEstimator(subspace)``: then it is taken as it is.
+        Where centres are taken; ``None`` is ``CorrTensor()`` with a ``breakdown`` of half the share
+        of the smallest class. It is cloned and fitted to the samples, unless it comes as
+        ``FrozenEstimator(subspace)``: then it is taken as it is.
         One without weights (2DPCA, L1-2DPCA, ...) gives every sample the weight one.
     kernel : {"frobenius", "entries"}, default="frobenius"
         How eq. (30) is read, with d = core - centre and a width b:
