@@ -342,7 +342,7 @@ def test_the_page_follows_the_records(shown):
     number = next(
         i
         for i, r in enumerate(shown)
-        if r["method"] == "CorrTensor" and r["case"]["data"] == "palms" and PROMISES[0].covers(r)
+        if r["method"] == "CorrTensor" and r["case"]["data"] == "LFW grey" and PROMISES[0].covers(r)
     )
     changed = [dict(r) for r in shown]
     changed[number]["result"] = {**shown[number]["result"], "times_oracle": 77.7777}
@@ -358,7 +358,7 @@ def test_the_page_follows_the_records(shown):
     development, aside = row(other).split(" | ")[2:]
     assert development == row(page).split(" | ")[2]
     assert "**77.778**" in aside
-    assert "77.778" in next(line for line in other.splitlines() if line.startswith("| *palms*"))
+    assert "77.778" in next(line for line in other.splitlines() if line.startswith("| *LFW grey*"))
     failed = [{**r, "result": None, "error": "ValueError: no"} for r in shown]
     assert f"{len(shown)} of them failed" in robustness_page(failed)
     draw_breakdown(failed)

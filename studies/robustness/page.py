@@ -78,9 +78,6 @@ REASONS = (
     (("digits",), ("block",),
      "Blocks among 8 x 8 digits: a block of a few black and white dots looks like a stroke. "
      "Covered digits are as far from the others as rare digits are: there is no gap to cut at."),
-    (("Yale",), (*NOTHING, *SIMPLE, "near-copies", "pattern"),
-     "Yale: eight of the eleven pictures of one person, before a grainy wall, are found apart and "
-     "rejected in most cases. At 64 to 96 and at 120 pixels a side they are kept."),
     (("clip",), ("block",),
      "Covered frames of the clip at 0.9 of the modes: they are found apart, but the still frames "
      "lie among them, and at such ranks a fit of the others costs them more than they cost the "
@@ -91,10 +88,6 @@ REASONS = (
     (("palms",), ("block",),
      "Blocks among palms: in some draws the covered palms are all farther off than the others, "
      "but the gap or the distance is just below what the search asks for."),
-    (("palms", "MNIST"), ("near-copies",),
-     "Near-copies among palms at 30 % and MNIST at 45 %: in some draws the copies come to lie in "
-     "the middle of the distances that are measured first. Neither the nearer nor the farther "
-     "half is free of them, and no gap is seen."),
     ((), ("negatives",),
      "Negatives: a negative is its sample with another sign, and a constant. The directions and "
      "variances of the good samples fit it as well; only its mean is another."),
