@@ -248,6 +248,14 @@ def test_one_wild_sample_among_many():
     assert str(verdict.groups[0]).startswith("1 sample lies apart from the others")
 
 
+def test_a_group_says_what_became_of_it():
+    group = search.Group(np.arange(3), False, 5.0, 6.0)
+    assert str(group).endswith("kept, as they exceed breakdown")
+    assert str(search.replace(group, rejected=True)).endswith(": rejected")
+    close = search.replace(group, keeping=0.1, rejecting=0.2)
+    assert "kept, a close call" in str(close)
+
+
 def test_groups_of_two_kinds():
     rng = np.random.default_rng(9)
     X = good_samples(rng, 150)

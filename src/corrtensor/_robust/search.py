@@ -55,7 +55,7 @@ class Group:
         what = "1 sample lies" if len(self.samples) == 1 else f"{len(self.samples)} samples lie"
         text = f"{what} apart from the others, {self.distance:.1f} robust standard deviations off"
         if math.isnan(self.keeping):
-            return f"{text}: rejected"
+            return f"{text}: {'rejected' if self.rejected else 'kept, as they exceed breakdown'}"
         return (
             f"{text}, but may be of a rare kind: {'rejected' if self.rejected else 'kept'}, a "
             f"close call. Keeping costs the others a factor {math.exp(self.keeping):.2f} in error, "
@@ -193,9 +193,10 @@ def judge(
     if are_few(norms, ~kept):
         # They cannot tell what is foreign to them, unless they are copies of one sample; twice as
         # far as is needed will do.
+        if split.distance >= 2 * FAR:
+            return group
         size = len(group.samples)
-        alike = see(source, norms, np.ones(len(norms))).copies(COPY)[~kept].min() >= size > 1
-        if split.distance >= 2 * FAR or alike:
+        if see(source, norms, np.ones(len(norms))).copies(COPY)[~kept].min() >= size > 1:
             return group
     else:
         theirs = crossed(source, norms, ~kept)
@@ -250,11 +251,11 @@ def search(
                 if found is None:
                     continue
                 group = judge(*asked, found.split, ranks, options)
-                carried = carry_over(found, group, source, verdict)
-                share = counting @ ~carried.kept / counting.sum()
-                if again := bool(group.rejected and share <= breakdown):
-                    verdict = carried
-                    break
+                if group.rejected:
+                    carried = carry_over(found, group, source, verdict)
+                    if again := bool(counting @ ~carried.kept <= breakdown * counting.sum()):
+                        verdict = carried
+                        break
                 group = replace(group, samples=verdict.accepted[group.samples], rejected=False)
                 # Found in two ways, it is still one group.
                 others = (g for g in verdict.groups if not np.array_equal(g.samples, group.samples))
