@@ -13,10 +13,11 @@ from functools import reduce
 
 import numpy as np
 
-from corrtensor.kernels import project, row_squares, unfold
-from corrtensor.solver import leading, rounding_of
-from corrtensor.sources import Source
-from corrtensor.spectral import spectral
+from corrtensor._engine.arrays.source import Source
+from corrtensor._engine.eigenvectors import leading
+from corrtensor._engine.products import project, row_squares, unfold
+from corrtensor._engine.solver import rounding_of
+from corrtensor._engine.start import spectral
 
 # Entries of a sample that have a variance of their own, and directions of a mode; what is left
 # shares one variance. A matter of cost.

@@ -13,14 +13,17 @@ from typing import NamedTuple
 
 import numpy as np
 
+from corrtensor._engine.arrays.origin import PILOTS, middle
+from corrtensor._engine.arrays.source import Source
+from corrtensor._engine.products import row_squares
+from corrtensor._engine.ranks import Rank
+from corrtensor._engine.solver import solve
+from corrtensor._engine.start import spectral
+from corrtensor._engine.state import Options
+from corrtensor._engine.threads import single_blas
 from corrtensor._robust.isolation import FAR, Split, Splits, spread
 from corrtensor._robust.metric import Metric, see
-from corrtensor.kernels import row_squares
 from corrtensor.losses import Power
-from corrtensor.solver import Options, solve
-from corrtensor.sources import PILOTS, Source, middle
-from corrtensor.spectral import Rank, spectral
-from corrtensor.threads import single_blas
 
 # Samples that a search looks at.
 SAMPLES = 300
