@@ -42,7 +42,11 @@ def methods(cls):
     for name, member in inspect.getmembers(cls):
         function = inspect.unwrap(member.fget if isinstance(member, property) else member)
         home = getattr(function, "__module__", None) or ""
-        if not name.startswith("_") and callable(function) and home.startswith("corrtensor"):
+        # What a base class says once holds for those that are derived from it.
+        inherited = function.__doc__ is None and inspect.getdoc(member)
+        if name.startswith("_") or not callable(function) or inherited:
+            continue
+        if home.startswith("corrtensor"):
             yield name
 
 
@@ -60,6 +64,8 @@ def test_the_names_are_there():
     assert {"corrtensor.CorrTensor", "corrtensor.losses.Power", "corrtensor.make"} <= set(NAMES)
     assert "corrtensor.CorrTensor.fit" in METHODS
     assert "corrtensor.CorrTensor.set_params" not in METHODS
+    assert "corrtensor.losses.Loss.value" in METHODS
+    assert inspect.getdoc(find("corrtensor.losses.Power").value).startswith("Return phi(s).")
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -20,7 +20,7 @@ from corrtensor._engine.arrays import source_of
 from corrtensor._engine.arrays.source import Source
 from corrtensor._engine.callbacks import CallbackSupportMixin, observer, with_callbacks
 from corrtensor._engine.checkpoint import Checkpoint, fingerprint
-from corrtensor._engine.core_distances import FEWEST_DRAWN, CoreModel, learn
+from corrtensor._engine.core_distances import FEWEST_DRAWN, CoreDistances, CoreModel
 from corrtensor._engine.ranks import Rank, check_ranks
 from corrtensor._engine.shapes import as_float
 from corrtensor._engine.solver import solve
@@ -40,7 +40,7 @@ CENTERS = ("weighted", "plain", None)
 FIRST_SHARE = 0.95
 
 
-class MultilinearSubspace(CallbackSupportMixin, SubspaceTransformer):
+class MultilinearSubspace(CallbackSupportMixin, CoreDistances, SubspaceTransformer):
     """A multilinear subspace that minimises a loss of the samples' residuals.
 
     Every sample X is approximated by ``mean + core x_1 U_1 ... x_d U_d`` with orthonormal
@@ -227,10 +227,6 @@ class MultilinearSubspace(CallbackSupportMixin, SubspaceTransformer):
         if context is not None:
             context.call_on_fit_task_end(estimator=self)
         return self
-
-    def _learn_cores(self, source: Source, weights: np.ndarray) -> None:
-        cores = learn(source, self.mean_, self.factors_, self.residuals_, weights)
-        self.core_location_, self.core_scale_ = cores.location, cores.scale
 
     def _solve(self, source: Source, weight: np.ndarray | None, options: Options) -> Solution:
         loss = self._loss()
