@@ -50,9 +50,8 @@ class MultilinearSubspace(CallbackSupportMixin, CoreDistances, SubspaceTransform
     Parameters
     ----------
     ranks : int, float, "auto", None or tuple of these, default=0.95
-        Columns of each factor: one entry per mode, or one for all. An int; a float in (0, 1)
-        to keep that share of the (weighted) energy of the mode; ``"auto"`` for the elbow of
-        its spectrum; ``None`` to leave it whole.
+        Columns of each factor, one entry per mode or one for all: a number, a share of energy,
+        ``"auto"``, or ``None`` to leave the mode whole (:term:`ranks`).
     loss : loss object, default=None
         What a squared residual costs, see :mod:`corrtensor.losses`; ``None`` is least squares.
     center : {"weighted", "plain", None}, default="weighted"
@@ -68,21 +67,16 @@ class MultilinearSubspace(CallbackSupportMixin, CoreDistances, SubspaceTransform
     max_iter : int, default=100
         Most sweeps.
     tol : float, default=1e-6
-        Sweeps end when the objective falls by no more than this share of itself and no
-        projector turns by as much as the square root of it (root mean square sine), or when ten
-        in a row gain no more than rounding. With 0, ``max_iter`` sweeps are run.
+        Sweeps end when the objective falls by no more than this share of itself and the
+        projectors hardly turn (:term:`tol`).
     n_jobs : int, default=None
         Threads; ``None`` for as many as BLAS may use. It never changes the result.
     block_size : int, default=None
         Samples worked on at a time; ``None`` for as many as a core's cache holds.
     callback : callable, default=None
-        Called after every sweep as ``callback(sweep, objective, effective_samples, seconds)``;
-        ends the fit there by returning true. With scikit-learn 1.9 or later its own callbacks,
-        such as progress bars, can be set by ``set_callbacks`` as well.
+        Called after every sweep; ends the fit there by returning true (:term:`callback`).
     checkpoint : path-like, default=None
-        A file in which to keep where the fit stands, every few seconds. A fit that was killed
-        goes on from there when it is called again with the same data and settings, and ends
-        with the same result; the file is then removed. Other data or settings are refused.
+        A file that keeps where the fit stands; a killed one goes on there (:term:`checkpoint`).
 
     Attributes
     ----------
@@ -263,14 +257,10 @@ class MultilinearSubspace(CallbackSupportMixin, CoreDistances, SubspaceTransform
         return solution if again == start.ranks else run(start_with(again, prior))
 
     def _judge(
-        self,
-        source: Source,
-        ranks: tuple[Rank, ...],
-        options: Options,
-        sample_weight: np.ndarray | None,
+        self, source: Source, ranks: tuple[Rank, ...], options: Options, weight: np.ndarray | None
     ) -> tuple[np.ndarray | None, Any]:
         """Return how much each sample may count, and why."""
-        return sample_weight, None
+        return weight, None
 
     def _first_source(self, X: Any) -> Source:
         # Without a mean, the origin itself is the centre, and must not be moved.

@@ -5,6 +5,8 @@ The start of every iteration (``docs/method.md``, section 2), and a published me
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from scipy.linalg import eigh
 
@@ -12,7 +14,7 @@ from corrtensor._engine.arrays.source import Source
 from corrtensor._engine.eigenvectors import fix_signs, leading
 from corrtensor._engine.large_modes import LARGE, first_basis, leading_of_large
 from corrtensor._engine.passes import RawPass
-from corrtensor._engine.products import recenter
+from corrtensor._engine.products import recenter, unfold
 from corrtensor._engine.ranks import Rank, choose_rank
 from corrtensor._engine.state import State
 from corrtensor._engine.threads import single_blas
@@ -61,13 +63,20 @@ def spectral(
     return State(mean, tuple(factors), norms, spares=spares)
 
 
-def survey(source: Source, *, centered: bool = True, weights: np.ndarray | None = None) -> State:
-    """Return the mean and the samples' norms alone: no mode has a factor."""
-    part = source.reduce(RawPass(()), weights=weights)
-    mean = (
-        np.asarray(part.sums.first) / part.sums.weight if centered else np.zeros_like(source.origin)
-    )
-    return State(mean, (None,) * mean.ndim, np.concatenate(part.norms))
+def leading_of_some(
+    source: Source, weights: np.ndarray, mean: np.ndarray, mode: int, k: int
+) -> np.ndarray:
+    """Return about ``k`` leading directions of a large mode, learned from some of its fibres."""
+    shape, n = source.sample_shape, source.n_samples
+    others = math.prod(shape) // shape[mode]
+    places = np.linspace(0, others - 1, min(others, -(-2 * k // n))).astype(int)
+    A = np.empty((n, len(places), shape[mode]))
+    source.fill(A, lambda x: unfold(x - mean.astype(x.dtype), mode)[:, places])
+    A = (A * np.sqrt(weights)[:, None, None])[weights > 0].reshape(-1, shape[mode])
+    if len(A) >= shape[mode]:
+        return leading(A.T @ A, k)
+    # By way of the smaller Gram matrix; an orthonormal basis also where that has no energy left.
+    return np.linalg.qr(A.T @ leading(A @ A.T, min(len(A), k)))[0]
 
 
 def refuse_identical(start: State, sample_weight: np.ndarray | None, eps: float) -> None:

@@ -28,7 +28,7 @@ class L1TwoDPCA(OneSided):
     Parameters
     ----------
     rank : int, float or "auto", default=1
-        Number of directions, at most the number b of columns of a sample; or a share of the
+        Columns of the projection, at most the number b of those of a sample; or a share of the
         columns' energy in (0, 1), or ``"auto"`` for the elbow of their spectrum: as many as
         2DPCA then takes.
     sample_shape : tuple of int, optional

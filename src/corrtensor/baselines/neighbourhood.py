@@ -37,7 +37,7 @@ class TwoDNPP(OneSided):
     Parameters
     ----------
     rank : int, float or "auto", default=1
-        Number of columns of P, at most the number b of columns of a sample; or a share of the
+        Columns of the projection, at most the number b of those of a sample; or a share of the
         columns' energy in (0, 1), or ``"auto"`` for the elbow of their spectrum: as many as
         2DPCA then takes.
     norm : {"nuclear", "l21"}, default="nuclear"
