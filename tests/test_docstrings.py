@@ -16,7 +16,7 @@ TOP_LEVEL = {"EX01", "ES01", "SA01"}
 NOT_OF_FUNCTIONS = {"ES01", "SA01"}
 # A protocol is never called.
 PROTOCOLS = {"corrtensor.losses.Loss"}
-ALSO = ["baselines.L1TwoDPCA", "baselines.TwoDNPP", "inputs.open_samples", "report.write_page"]
+ALSO = ["baselines.L1TwoDPCA", "baselines.TwoDNPP", "io.open_samples", "report.write_page"]
 ALSO += ["clusters.connect", "clusters.spread"]
 
 
@@ -77,5 +77,5 @@ def test_methods(name):
 
 def test_faults_are_found():
     """The tests above would pass if the validation saw nothing."""
-    codes = {code for code, _ in validate("corrtensor.checks.require_positive")["errors"]}
+    codes = {code for code, _ in validate("corrtensor._base.checks.require_positive")["errors"]}
     assert {"PR01", "EX01"} <= codes

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-import corrtensor.sources
+import corrtensor._engine.arrays.source
 from corrtensor import CorrTensor, make
-from corrtensor.sketch import basis, nystrom
+from corrtensor._engine.large_modes import basis, nystrom
 
 A, K, N = 2500, 4, 150
 
@@ -114,14 +114,14 @@ def test_share_of_energy(share, vectors):
 
 
 def test_a_share_that_a_sketch_cannot_hold(monkeypatch):
-    monkeypatch.setattr("corrtensor.sketch.LARGE", 100)
+    monkeypatch.setattr("corrtensor._engine.large_modes.LARGE", 100)
     Y = np.random.default_rng(5).normal(size=(400, A))
     with pytest.raises(ValueError, match=r"mode 1 has 2500 entries.*give an int"):
         make("PCA", 0.9).fit(Y)
 
 
 def test_small_modes_are_not_sketched():
-    assert basis(np.eye(corrtensor.sources.LARGE)[:, :3]) is None
+    assert basis(np.eye(corrtensor._engine.arrays.source.LARGE)[:, :3]) is None
 
 
 def test_memory_of_twenty_thousand_entries():

@@ -13,8 +13,8 @@ from uuid import uuid4
 
 import numpy as np
 
-from corrtensor.chunked import is_dask, require, unwrapped
-from corrtensor.sources import unmapped
+from corrtensor._engine.arrays.dask_lazy import is_dask, require, unwrapped
+from corrtensor._engine.arrays.disk import unmapped
 
 __all__ = ["connect", "on_cluster", "spread"]
 

@@ -10,14 +10,16 @@ from typing import Any
 
 import numpy as np
 
+from corrtensor._engine.arrays.source import Source
+from corrtensor._engine.callbacks import effective_samples
+from corrtensor._engine.ranks import Rank
+from corrtensor._engine.solver import measured, rounding_of, solve
+from corrtensor._engine.state import Options, Solution, State
+from corrtensor._engine.weights import times
 from corrtensor._robust.isolation import spread
 from corrtensor._robust.search import Verdict, search
 from corrtensor.losses import Correntropy, Loss
-from corrtensor.solver import Options, Solution, State, measured, rounding_of, solve
-from corrtensor.sources import Source
-from corrtensor.spectral import Rank, times
 from corrtensor.subspace import MultilinearSubspace
-from corrtensor.watching import effective_samples
 
 __all__ = ["CorrTensor", "RejectionWarning"]
 

@@ -34,7 +34,7 @@ from corrtensor.datasets import (
     pattern_outliers,
     transposed_outliers,
 )
-from corrtensor.datasets.places import data_root
+from corrtensor.datasets._places import data_root
 from corrtensor.methods import make
 from studies.records import Trial
 

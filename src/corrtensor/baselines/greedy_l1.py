@@ -8,9 +8,9 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils import check_random_state
 
-from ..checks import require_count
-from ..samples import unchanged_on_error
-from .one_sided import OneSided
+from corrtensor._base.checks import require_count
+from corrtensor._engine.transformer import unchanged_on_error
+from corrtensor.baselines.one_sided import OneSided
 
 __all__ = ["L1TwoDPCA"]
 

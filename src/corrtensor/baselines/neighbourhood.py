@@ -12,9 +12,9 @@ import numpy as np
 from scipy.linalg import polar
 from sklearn.neighbors import NearestNeighbors
 
-from ..checks import require_count, require_not_negative, require_positive
-from ..samples import unchanged_on_error
-from .one_sided import OneSided
+from corrtensor._base.checks import require_count, require_not_negative, require_positive
+from corrtensor._engine.transformer import unchanged_on_error
+from corrtensor.baselines.one_sided import OneSided
 
 __all__ = ["TwoDNPP"]
 

@@ -9,9 +9,10 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from ..checks import is_number, is_whole, require_count
-from ..samples import TensorTransformer, as_float, check_finite, flatten_if
-from ..spectral import choose_rank
+from corrtensor._base.checks import is_number, is_whole, require_count
+from corrtensor._engine.ranks import choose_rank
+from corrtensor._engine.shapes import as_float, check_finite, flatten_if
+from corrtensor._engine.transformer import TensorTransformer
 
 __all__ = ["OneSided"]
 

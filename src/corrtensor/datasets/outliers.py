@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from corrtensor.datasets.draws import (
+from corrtensor.datasets._draws import (
     add,
     added_count,
     check_samples,

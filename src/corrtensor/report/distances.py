@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from corrtensor.losses import weights_of
-from corrtensor.tasks.features import squared_residuals
+from corrtensor.losses.protocol import weights_of
+from corrtensor.tasks._subspace import squared_residuals
 from corrtensor.tasks.outliers import upper_cut
 
 __all__ = ["Distances", "distances", "score_distances"]
