@@ -57,8 +57,8 @@ FAULTS = [
     Fault(
         "the value of a rising sweep stays",
         "_engine/solver.py",
-        "                objective.pop()\n",
-        "",
+        "risen = objective.pop() - objective[-1]",
+        "risen = objective[-1] - objective[-2]",
         "sweeps",
     ),
     Fault(
@@ -127,7 +127,7 @@ FAULTS = [
     Fault(
         "weights of the user are not in the cost",
         "_engine/solver.py",
-        "return float(value.sum() if sample_weight is None else value @ sample_weight)",
+        "return float(value.sum() if weight is None else value @ weight)",
         "return float(value.sum())",
         "invariances trust_properties estimators",
     ),
@@ -148,9 +148,8 @@ FAULTS = [
     Fault(
         "weights are not those of the residuals kept",
         "_engine/solver.py",
-        "        weights=weights_of(loss, s * unit**2),\n",
-        "        weights=weights_of(loss, start.squares * unit**2) if start.squares is not None"
-        " else weights_of(loss, measured(source, start).squares * unit**2),\n",
+        "weights=weights_of(loss, residuals),",
+        "weights=weights_of(loss, residuals[::-1]),",
         "oracles",
     ),
     Fault(

@@ -8,7 +8,8 @@ import corrtensor as ct
 from corrtensor import CorrTensor, MultilinearSubspace
 from corrtensor._engine.core_distances import CoreModel, floored, summarise
 from corrtensor._engine.products import project
-from corrtensor.datasets import load_faces, pattern_outliers
+from corrtensor.datasets import load_faces
+from studies.harder_outliers import pattern_outliers
 
 SOLVED = ["PCA", "2DPCA", "2DSVD", "GLRAM", "MPCA", "R1-2DSVD", "R1-Tensor", "Corr-Tensor"]
 

@@ -73,20 +73,7 @@ def connect(cluster: str, *, timeout: float = PATIENCE) -> Iterator[Any]:
 
 @contextmanager
 def on_cluster(cluster: str | None, X: Any) -> Iterator[Any]:
-    """Yield X as a cluster takes it while connected to one; without a cluster, X itself.
-
-    Parameters
-    ----------
-    cluster : str or None
-        As in :func:`connect`; ``None`` for none.
-    X : array of shape (n_samples, ...)
-        As in :func:`spread`.
-
-    Yields
-    ------
-    X : array
-        What an estimator takes.
-    """
+    """Yield X as a cluster takes it while connected to one; without a cluster, X itself."""
     if cluster is None:
         yield X
         return

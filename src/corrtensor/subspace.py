@@ -20,7 +20,7 @@ from corrtensor._engine.arrays import source_of
 from corrtensor._engine.arrays.source import Source
 from corrtensor._engine.callbacks import CallbackSupportMixin, observer, with_callbacks
 from corrtensor._engine.checkpoint import Checkpoint, fingerprint
-from corrtensor._engine.core_distances import FEWEST_DRAWN, CoreModel, learn
+from corrtensor._engine.core_distances import FEWEST_DRAWN, CoreDistances, CoreModel
 from corrtensor._engine.ranks import Rank, check_ranks
 from corrtensor._engine.shapes import as_float
 from corrtensor._engine.solver import solve
@@ -40,7 +40,7 @@ CENTERS = ("weighted", "plain", None)
 FIRST_SHARE = 0.95
 
 
-class MultilinearSubspace(CallbackSupportMixin, SubspaceTransformer):
+class MultilinearSubspace(CallbackSupportMixin, CoreDistances, SubspaceTransformer):
     """A multilinear subspace that minimises a loss of the samples' residuals.
 
     Every sample X is approximated by ``mean + core x_1 U_1 ... x_d U_d`` with orthonormal
@@ -50,9 +50,8 @@ class MultilinearSubspace(CallbackSupportMixin, SubspaceTransformer):
     Parameters
     ----------
     ranks : int, float, "auto", None or tuple of these, default=0.95
-        Columns of each factor: one entry per mode, or one for all. An int; a float in (0, 1)
-        to keep that share of the (weighted) energy of the mode; ``"auto"`` for the elbow of
-        its spectrum; ``None`` to leave it whole.
+        Columns of each factor, one entry per mode or one for all: a number, a share of energy,
+        ``"auto"``, or ``None`` to leave the mode whole (:term:`ranks`).
     loss : loss object, default=None
         What a squared residual costs, see :mod:`corrtensor.losses`; ``None`` is least squares.
     center : {"weighted", "plain", None}, default="weighted"
@@ -68,21 +67,16 @@ class MultilinearSubspace(CallbackSupportMixin, SubspaceTransformer):
     max_iter : int, default=100
         Most sweeps.
     tol : float, default=1e-6
-        Sweeps end when the objective falls by no more than this share of itself and no
-        projector turns by as much as the square root of it (root mean square sine), or when ten
-        in a row gain no more than rounding. With 0, ``max_iter`` sweeps are run.
+        Sweeps end when the objective falls by no more than this share of itself and the
+        projectors hardly turn (:term:`tol`).
     n_jobs : int, default=None
         Threads; ``None`` for as many as BLAS may use. It never changes the result.
     block_size : int, default=None
         Samples worked on at a time; ``None`` for as many as a core's cache holds.
     callback : callable, default=None
-        Called after every sweep as ``callback(sweep, objective, effective_samples, seconds)``;
-        ends the fit there by returning true. With scikit-learn 1.9 or later its own callbacks,
-        such as progress bars, can be set by ``set_callbacks`` as well.
+        Called after every sweep; ends the fit there by returning true (:term:`callback`).
     checkpoint : path-like, default=None
-        A file in which to keep where the fit stands, every few seconds. A fit that was killed
-        goes on from there when it is called again with the same data and settings, and ends
-        with the same result; the file is then removed. Other data or settings are refused.
+        A file that keeps where the fit stands; a killed one goes on there (:term:`checkpoint`).
 
     Attributes
     ----------
@@ -228,10 +222,6 @@ class MultilinearSubspace(CallbackSupportMixin, SubspaceTransformer):
             context.call_on_fit_task_end(estimator=self)
         return self
 
-    def _learn_cores(self, source: Source, weights: np.ndarray) -> None:
-        cores = learn(source, self.mean_, self.factors_, self.residuals_, weights)
-        self.core_location_, self.core_scale_ = cores.location, cores.scale
-
     def _solve(self, source: Source, weight: np.ndarray | None, options: Options) -> Solution:
         loss = self._loss()
         shape = self.sample_shape_
@@ -267,14 +257,10 @@ class MultilinearSubspace(CallbackSupportMixin, SubspaceTransformer):
         return solution if again == start.ranks else run(start_with(again, prior))
 
     def _judge(
-        self,
-        source: Source,
-        ranks: tuple[Rank, ...],
-        options: Options,
-        sample_weight: np.ndarray | None,
+        self, source: Source, ranks: tuple[Rank, ...], options: Options, weight: np.ndarray | None
     ) -> tuple[np.ndarray | None, Any]:
         """Return how much each sample may count, and why."""
-        return sample_weight, None
+        return weight, None
 
     def _first_source(self, X: Any) -> Source:
         # Without a mean, the origin itself is the centre, and must not be moved.

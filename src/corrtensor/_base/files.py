@@ -53,25 +53,10 @@ def is_inside(path: PathLike, folder: PathLike) -> bool:
 
 
 def open_regular(path: PathLike, *, within: PathLike | None = None) -> BinaryIO:
-    """Open a regular file for reading, at once, whatever is there.
+    """Open a regular file for reading, at once, whatever is there; else raise an ``OSError``.
 
-    Parameters
-    ----------
-    path : path-like
-        The file.
-    within : path-like, default=None
-        The folder that it was found in: a link is followed if it stays there. By default any
-        link is, as the user has named it.
-
-    Returns
-    -------
-    file : binary file
-        Open for reading.
-
-    Raises
-    ------
-    OSError
-        It is a pipe, a device, a socket or a folder, or a link that leads out.
+    A link is followed if it stays in ``within``, the folder that it was found in. By default any
+    link is, as the user has named it.
     """
     place = path = os.fspath(path)
     mode = (os.stat(path) if within is None else os.lstat(path)).st_mode
@@ -96,17 +81,9 @@ def open_regular(path: PathLike, *, within: PathLike | None = None) -> BinaryIO:
 def replacing(path: PathLike) -> Iterator[BinaryIO]:
     """Open a new file that takes the place of ``path`` once it is whole and on disk.
 
-    Parameters
-    ----------
-    path : path-like
-        Where the file shall be. Until the block ends, and for ever if it fails, whatever is
-        there stays untouched. A link that is there is refused.
-
-    Yields
-    ------
-    file : binary file
-        Beside ``path``, open for writing and reading; its name is ``file.name``. It may be read
-        by whom the user's umask lets, or by whom the file lets that it replaces.
+    Until the block ends, and for ever if it fails, whatever is there stays untouched. A link that
+    is there is refused. The file may be read by whom the user's umask lets, or by whom the file
+    lets that it replaces.
     """
     target = Path(path).absolute()
     refuse_link(path)
@@ -164,20 +141,10 @@ def sync_folder(folder: Path) -> None:
 
 @contextmanager
 def held(path: PathLike) -> Iterator[None]:
-    """Keep what shall be written for this run alone; another that wants it is refused.
+    """Keep what shall be written for this run alone; another that wants it gets an ``OSError``.
 
     A file ``.name.lock`` beside it is locked. The lock ends with the block or the process,
     however that ends; the file goes with the block, and one that is left behind holds nobody up.
-
-    Parameters
-    ----------
-    path : path-like
-        The output or checkpoint, there or not.
-
-    Raises
-    ------
-    OSError
-        Another run has it.
     """
     if fcntl is None:
         yield

@@ -38,15 +38,9 @@ def observer(
 ) -> Observer | None:
     """Return what the solver calls after every sweep, or nothing if nobody watches.
 
-    Parameters
-    ----------
-    callback : callable or None
-        Given the sweep, the objective, the number of samples that count and the seconds since
-        the fit began; ends the fit by returning true.
-    estimator : estimator
-        What scikit-learn's callbacks are told about.
-    context : sklearn.callback.CallbackContext or None
-        Of the fit, if scikit-learn has callbacks and any were set.
+    ``callback`` is given the sweep, the objective, the number of samples that count and the seconds
+    since the fit began, and ends the fit by returning true. scikit-learn's own callbacks, if any
+    were set, have the ``context`` of the fit and are told about the ``estimator``.
     """
     if callback is None and context is None:
         return None

@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -144,3 +145,49 @@ class ScorePass:
             cores = project(x, self.U).astype(np.float64)
             part.squares.append(self.model.distances(cores * self.unit))
         return part
+
+
+class CoreDistances:
+    """What a subspace learns of its cores, and how far those of other samples are from them."""
+
+    mean_: np.ndarray
+    factors_: tuple[np.ndarray | None, ...]
+    residuals_: np.ndarray
+    core_location_: np.ndarray
+    core_scale_: np.ndarray
+    _source: Any
+
+    def _learn_cores(self, source: Source, weights: np.ndarray) -> None:
+        cores = learn(source, self.mean_, self.factors_, self.residuals_, weights)
+        self.core_location_, self.core_scale_ = cores.location, cores.scale
+
+    def score_distances(self, X: Any) -> np.ndarray:
+        """Return how far the core of each sample is from those of the samples that count.
+
+        Beside the residuals this tells good leverage from bad: a sample that the subspace
+        explains may still be unlike the others (the outlier map of ROBPCA, Hubert et al. 2005).
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, a_1, ..., a_d) or (n_samples, n_features)
+            Samples, in memory or on disk.
+
+        Returns
+        -------
+        distances : ndarray of shape (n_samples,)
+            Root of the sum of squares of the core's entries, each less ``core_location_`` and
+            divided by ``core_scale_``. Normal cores of k entries lie near the root of k.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from corrtensor import MultilinearSubspace
+        >>> X = np.random.default_rng(0).normal(size=(200, 6, 5))
+        >>> model = MultilinearSubspace(ranks=(3, 2)).fit(X)
+        >>> bool(abs(np.median(model.score_distances(X)) - np.sqrt(3 * 2)) < 0.3)
+        True
+        """
+        source, _ = self._source(X)
+        model = CoreModel(self.core_location_, self.core_scale_)
+        measured = source.reduce(ScorePass(self.factors_, model, source.unit, source.dtype))
+        return np.concatenate(measured.squares)

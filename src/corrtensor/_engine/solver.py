@@ -16,9 +16,10 @@ from corrtensor._engine.arrays.source import Source
 from corrtensor._engine.eigenvectors import fix_signs, leading, turned
 from corrtensor._engine.large_modes import nystrom
 from corrtensor._engine.passes import Part, ResidualPass, SweepPass
-from corrtensor._engine.products import recenter
+from corrtensor._engine.products import Factors, recenter
 from corrtensor._engine.state import Options, Snapshot, Solution, State
 from corrtensor._engine.threads import single_blas
+from corrtensor._engine.weights import log_of
 from corrtensor.losses import Loss
 from corrtensor.losses.protocol import weights_of
 from corrtensor.losses.scale import lower_quantile, typical, weighted_quantiles
@@ -44,6 +45,21 @@ def at_rest(objective: Sequence[float], moved: float, tol: float, rounding: floa
         return True
     long = tol > 0 and len(objective) > PATIENCE
     return long and objective[-1 - PATIENCE] - objective[-1] <= rounding * size
+
+
+def cost_of(loss: Loss, s: np.ndarray, weight: np.ndarray | None) -> float:
+    """Return the objective: the weighted sum of what residuals cost."""
+    value = loss.value(s)
+    return float(value.sum() if weight is None else value @ weight)
+
+
+def ending(objective: Sequence[float], moved: float, options: Options, rounding: float) -> str:
+    """Tell how the last sweep ends the fit; nothing if another follows."""
+    if objective[-1] - objective[-2] > rounding * abs(objective[-2]):
+        return "rose"
+    if at_rest(objective, moved, options.tol, rounding):
+        return "converged"
+    return "max_iter" if len(objective) > options.max_iter else ""
 
 
 def next_state(source: Source, state: State, part: Part, center: str | None) -> State:
@@ -108,31 +124,18 @@ def solve(
     sample_weight: np.ndarray | None = None,
 ) -> Solution:
     """Sweep from a start to a stationary point of the objective."""
-    unit, log_prior = source.unit, None
-    if sample_weight is not None:
-        with np.errstate(divide="ignore"):
-            log_prior = np.log(sample_weight)
-
-    def cost(s: np.ndarray) -> float:
-        value = loss.value(s * unit**2)
-        return float(value.sum() if sample_weight is None else value @ sample_weight)
-
+    unit, log_prior = source.unit, log_of(sample_weight)
     # A mode at its full rank loses nothing and never changes: it need not be projected.
     thin = [U is not None and U.shape[1] < U.shape[0] for U in start.factors]
-
-    def thinned(state: State) -> State:
-        kept = (U if t else None for U, t in zip(state.factors, thin, strict=True))
-        return replace(state, factors=tuple(kept))
-
-    state = measured(source, thinned(start))
+    state = measured(source, thinned(start, thin))
     s, norms = state.squares, state.norms
     assert s is not None  # noqa: S101
     assert norms is not None  # noqa: S101
     if options.resume is None:
         loss = calibrated(loss, source, state, sample_weight)
-        objective = [cost(s)]
+        objective = [cost_of(loss, s * unit**2, sample_weight)]
     else:
-        state, loss = thinned(options.resume.state), options.resume.loss
+        state, loss = thinned(options.resume.state, thin), options.resume.loss
         objective = list(options.resume.objective)
     moved, before = math.inf, None
     status = "" if options.coupled and any(thin) else "converged"
@@ -147,20 +150,16 @@ def solve(
             part = source.reduce(sweep, norms=norms, log_prior=log_prior)
         s = np.concatenate(part.squares)
         if before is not None:
-            objective.append(cost(s))
-            fallen, size = objective[-2] - objective[-1], abs(objective[-2])
-            if fallen < -ROUNDING[source.dtype] * size:
+            objective.append(cost_of(loss, s * unit**2, sample_weight))
+            status = ending(objective, moved, options, ROUNDING[source.dtype])
+            if status == "rose":
                 # Too few samples count to decide every direction: what rounding decides is no
                 # improvement, and the sweep is taken back.
-                objective.pop()
+                risen = objective.pop() - objective[-1]
                 state, s = before
-                small = fallen >= -math.sqrt(ROUNDING[source.dtype]) * size
                 exact = lower_quantile(s) <= rounding_of(norms, source.dtype, sample_weight)
+                small = risen <= math.sqrt(ROUNDING[source.dtype]) * abs(objective[-1])
                 status = "converged" if small or exact or state.spares else "rose"
-            elif at_rest(objective, moved, options.tol, ROUNDING[source.dtype]):
-                status = "converged"
-            elif len(objective) > options.max_iter:
-                status = "max_iter"
             seen = Snapshot(state, loss, tuple(objective), s * unit**2, bool(status))
             if options.observe is not None and options.observe(seen):
                 status = status or "stopped"
@@ -170,17 +169,35 @@ def solve(
         with single_blas():
             new = next_state(source, state, part, options.center)
         moved, state = turned(state.factors, new.factors), new
-    factors = tuple(
-        V if U is None else U for U, V in zip(state.factors, start.factors, strict=True)
-    )
+    state = State(state.mean, filled(state.factors, start.factors), norms, s)
+    return solution_of(source, state, loss, objective, status)
+
+
+def thinned(state: State, thin: Sequence[bool]) -> State:
+    """Return a state without the factors that are not thin."""
+    kept = (U if t else None for U, t in zip(state.factors, thin, strict=True))
+    return replace(state, factors=tuple(kept))
+
+
+def filled(some: Factors, others: Factors) -> tuple[np.ndarray | None, ...]:
+    """Return some factors, and others where there is none."""
+    return tuple(V if U is None else U for U, V in zip(some, others, strict=True))
+
+
+def solution_of(
+    source: Source, state: State, loss: Loss, objective: list[float], status: str
+) -> Solution:
+    """Return what was found, in the data's own units."""
+    assert state.squares is not None  # noqa: S101
+    residuals = state.squares * source.unit**2
     return Solution(
-        mean=source.origin + unit * state.mean,
-        factors=factors,
-        weights=weights_of(loss, s * unit**2),
-        residuals=s * unit**2,
+        mean=source.origin + source.unit * state.mean,
+        factors=state.factors,
+        weights=weights_of(loss, residuals),
+        residuals=residuals,
         objective=np.array(objective[1:] or objective),
         n_iter=max(1, len(objective) - 1),
         status=status,
         loss=loss,
-        state=State(state.mean, factors, norms, s),
+        state=state,
     )

@@ -10,7 +10,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from corrtensor._engine.arrays.dask_lazy import by_chunks
 from corrtensor._engine.arrays.source import Source, check_output
-from corrtensor._engine.core_distances import CoreModel, ScorePass
 from corrtensor._engine.passes import ResidualPass
 from corrtensor._engine.products import expand, project
 from corrtensor._engine.shapes import is_on_disk
@@ -22,8 +21,6 @@ class SubspaceTransformer(TensorTransformer):
 
     mean_: np.ndarray
     factors_: tuple[np.ndarray | None, ...]
-    core_location_: np.ndarray
-    core_scale_: np.ndarray
     n_jobs: int | None
     block_size: int | None
 
@@ -111,34 +108,3 @@ class SubspaceTransformer(TensorTransformer):
         zero = np.zeros(self.sample_shape_)
         part = source.reduce(ResidualPass(source.at(zero, self.factors_)))
         return np.concatenate(part.squares) * source.unit**2
-
-    def score_distances(self, X: Any) -> np.ndarray:
-        """Return how far the core of each sample is from those of the samples that count.
-
-        Beside the residuals this tells good leverage from bad: a sample that the subspace
-        explains may still be unlike the others (the outlier map of ROBPCA, Hubert et al. 2005).
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, a_1, ..., a_d) or (n_samples, n_features)
-            Samples, in memory or on disk.
-
-        Returns
-        -------
-        distances : ndarray of shape (n_samples,)
-            Root of the sum of squares of the core's entries, each less ``core_location_`` and
-            divided by ``core_scale_``. Normal cores of k entries lie near the root of k.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from corrtensor import MultilinearSubspace
-        >>> X = np.random.default_rng(0).normal(size=(200, 6, 5))
-        >>> model = MultilinearSubspace(ranks=(3, 2)).fit(X)
-        >>> bool(abs(np.median(model.score_distances(X)) - np.sqrt(3 * 2)) < 0.3)
-        True
-        """
-        source, _ = self._source(X)
-        model = CoreModel(self.core_location_, self.core_scale_)
-        measured = source.reduce(ScorePass(self.factors_, model, source.unit, source.dtype))
-        return np.concatenate(measured.squares)

@@ -26,3 +26,11 @@ def check_weight(sample_weight: ArrayLike | None, X: Any) -> np.ndarray | None:
     largest = float(weight.max())
     # Weights count beside one another; huge or tiny ones would overflow in sums.
     return weight if 1e-30 < largest < 1e30 else weight / largest
+
+
+def log_of(sample_weight: np.ndarray | None) -> np.ndarray | None:
+    """Return logarithms of weights, of which some may be zero."""
+    if sample_weight is None:
+        return None
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(sample_weight))

@@ -8,15 +8,7 @@ import numpy as np
 
 from corrtensor._base.checks import is_number, is_whole
 
-__all__ = [
-    "add",
-    "added_count",
-    "check_samples",
-    "choose",
-    "noise_images",
-    "to_range",
-    "value_range",
-]
+Seed = int | np.random.SeedSequence | np.random.BitGenerator | np.random.Generator | None
 
 
 def check_samples(X: Any) -> np.ndarray:
@@ -86,9 +78,3 @@ def noise_images(n: int, X: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     if X.dtype.kind == "f":
         return rng.uniform(low, high, shape).astype(X.dtype)
     return rng.integers(int(low), int(high), shape, dtype=X.dtype.type, endpoint=True)
-
-
-def to_range(values: np.ndarray, X: np.ndarray) -> np.ndarray:
-    """Cut values off at the range of X, and give them its type."""
-    values = np.clip(values, *value_range(X))
-    return (values if X.dtype.kind == "f" else np.rint(values)).astype(X.dtype)

@@ -63,19 +63,9 @@ def _listed(table: Mapping[str, str], value: Any) -> bool:
 
 
 def encode(value: Any) -> tuple[Any, list[np.ndarray]]:
-    """Return a value as something JSON can hold, and the arrays that it refers to.
+    """Return a value as something JSON can hold, and the arrays, each once, that it refers to.
 
-    Parameters
-    ----------
-    value : object
-        An estimator of this package, or what its parameters and attributes may be.
-
-    Returns
-    -------
-    tree : object
-        What JSON can hold; arrays are numbers into the list.
-    arrays : list of ndarray
-        The arrays, each once.
+    The value is an estimator of this package, or what its parameters and attributes may be.
     """
     encoder = _Encoder()
     return encoder.encode(value, type(value).__name__), encoder.arrays
@@ -152,19 +142,9 @@ class _Encoder:
 
 
 def decode(tree: Any, arrays: list[np.ndarray]) -> Any:
-    """Return the value that :func:`encode` was given.
+    """Return the value that :func:`encode` was given, built from the classes of the tables alone.
 
-    Parameters
-    ----------
-    tree : object
-        As it was encoded; from a file, it may hold anything.
-    arrays : list of ndarray
-        The arrays that it refers to.
-
-    Returns
-    -------
-    value : object
-        Built from the classes of the tables alone.
+    From a file, the tree may hold anything.
     """
     return _Decoder(arrays).decode(tree)
 

@@ -94,23 +94,11 @@ def open_folder(
     colour: bool | None = None,
     progress: Progress | None = None,
 ) -> Stack:
-    """Open all images of a folder and of those inside it.
+    """Open all images of a folder and of those inside it, which give their names as labels.
 
-    Parameters
-    ----------
-    folder : Path
-        The folder. Pictures in folders inside it have the folder's name as their label.
-    size : (int, int), default=None
-        Height and width that all are resized to; by default all must have one size.
-    colour : bool, default=None
-        Three channels or one; by default three if any picture has them.
-    progress : callable, default=None
-        Called with (done, total).
-
-    Returns
-    -------
-    stack : Stack
-        What cannot be read is left out, and listed in ``skipped``.
+    All are resized to ``size``, or must have one size. By default they have three channels if any
+    picture has them. What cannot be read is left out, and listed in ``skipped``. ``progress`` is
+    called with (done, total).
     """
     names, skipped = list_images(folder)
     if not names:

@@ -122,17 +122,9 @@ def is_version_5(path: Path) -> bool:
 
 
 def list_variables(path: Path) -> list[Variable]:
-    """Return the full numeric arrays of a file, real ones only.
+    """Return the full numeric arrays of a file, real ones only, in the order of the file.
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-
-    Returns
-    -------
-    variables : list of Variable
-        In the order of the file; text, cells, structures and sparse matrices are left out.
+    Text, cells, structures and sparse matrices are left out.
     """
     with open_regular(path) as file:
         return [variable for variable in variables_of(file) if variable is not None]
@@ -170,20 +162,7 @@ def preamble(content: Content, place: int, length: int) -> tuple[Variable | None
 
 
 def read_variable(path: Path, variable: Variable) -> Any:
-    """Return the array of a variable.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    variable : Variable
-        One that :func:`list_variables` has found in it.
-
-    Returns
-    -------
-    array : ndarray
-        In the type that MATLAB knows it by.
-    """
+    """Return the array of a variable in the type that MATLAB knows it by."""
     with open_regular(path) as file:
         file.seek(HEADER - 2)
         order = "<" if file.read(2) == b"IM" else ">"

@@ -172,20 +172,10 @@ def sizes_of(path: Path) -> Iterator[int]:
 
 
 def open_labels(where: str | os.PathLike[str], count: int) -> np.ndarray:
-    """Read one label for each sample.
+    """Read one label for each of ``count`` samples, strings or numbers as they are stored.
 
-    Parameters
-    ----------
-    where : path-like
-        A text file with one label in every line, or an array of one axis in any file that
-        :func:`open_samples` opens.
-    count : int
-        How many samples there are.
-
-    Returns
-    -------
-    labels : ndarray of shape (count,)
-        Strings or numbers, as they are stored.
+    From a text file with one label in every line, or from an array of one axis in any file that
+    :func:`open_samples` opens.
     """
     path, name = split(where)
     if not path.exists():

@@ -40,18 +40,9 @@ class Skipped:
 
 @dataclass(frozen=True)
 class Stack:
-    """Samples along axis 0, read when they are asked for.
+    """Samples along axis 0, read when they are asked for, with a name and a label for each, if any.
 
-    Parameters
-    ----------
-    array : array-like
-        What slices along axis 0; most of it may be on disk.
-    names : tuple of str, default=None
-        A name for each sample, such as its file.
-    labels : ndarray of shape (n_samples,), default=None
-        A label for each sample.
-    skipped : tuple of Skipped, default=()
-        Files that were left out.
+    ``skipped`` are the files that were left out.
     """
 
     array: Any
@@ -122,14 +113,7 @@ class Spool:
 class Turned:
     """An array seen with its samples along axis 0, wherever they are stored.
 
-    Parameters
-    ----------
-    array : array-like
-        What slices along every axis.
-    axis : int
-        Which axis counts the samples.
-    reverse : bool, default=False
-        Whether the axes are stored in the reverse order, as MATLAB does in HDF5.
+    With ``reverse`` the axes are stored in the reverse order, as MATLAB does in HDF5.
     """
 
     def __init__(self, array: Any, axis: int, reverse: bool = False) -> None:

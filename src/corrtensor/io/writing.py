@@ -62,23 +62,9 @@ def open_output(
 ) -> Iterator[Write]:
     """Open a file for samples that come in order, block by block; no other run may write it.
 
-    Parameters
-    ----------
-    where : str
-        The file, or ``file.h5::name``; a name without an ending is a folder of pictures.
-    shape : tuple of int
-        Number of samples, then the shape of one.
-    dtype : dtype
-        Their type.
-    names : sequence of str, default=None
-        Names of the pictures.
-    values : (float, float), default=None
-        What is black and what is white in a picture; by default 0 and 255.
-
-    Yields
-    ------
-    write : callable
-        Takes the next samples.
+    ``where`` is the file, or ``file.h5::name``; a name without an ending is a folder of pictures,
+    which have ``names``, and in which ``values`` are black and white (by default 0 and 255).
+    Yields what takes the next samples.
     """
     path, name = split_output(where)
     with held(path), open_kind(path, name, shape, dtype, names, values) as write:

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from corrtensor._base.checks import require_positive
+from corrtensor.losses.protocol import Loss
 from corrtensor.losses.scale import RELATIVE_FLOOR, typical, upper_edge
 
 # Beyond this logarithm numbers grow slowly, so that weights far out are tiny, not undefined.
@@ -19,7 +20,7 @@ SMALLEST = 1e-300
 
 
 @dataclass(frozen=True)
-class Correntropy:
+class Correntropy(Loss):
     """The generalised correntropy loss ``(1 - exp(-(s/b**2)**(alpha/2)))**(p/2)``.
 
     What is far out costs a constant and pulls no more. ``b`` is ``beta`` times a unit that is
@@ -101,18 +102,6 @@ class Correntropy:
         return math.log(self.beta) + math.log(self.unit)
 
     def calibrate(self, s: np.ndarray) -> Correntropy:
-        """Return a copy with the bandwidth and the floor frozen for these residuals.
-
-        Parameters
-        ----------
-        s : ndarray of shape (n_samples,)
-            Squared residuals.
-
-        Returns
-        -------
-        loss : Correntropy
-            The copy.
-        """
         if self.scale == "auto":
             # All that is within the edge keeps its full weight.
             unit = math.sqrt(2 * max(upper_edge(s, self.reach), self.good)) / 2
@@ -152,18 +141,7 @@ class Correntropy:
         return (-np.expm1(-self._log_u(s)[2])) ** (self.p / 2)
 
     def value(self, s: np.ndarray) -> np.ndarray:
-        """Return phi(s), with a straight piece below the peak of the weight if capped.
-
-        Parameters
-        ----------
-        s : ndarray of shape (n_samples,)
-            Squared residuals.
-
-        Returns
-        -------
-        phi : ndarray of shape (n_samples,)
-            The loss of each.
-        """
+        # Below the peak of the weight, if capped, a straight piece.
         if not self.cap or not self.peak:
             return self._value(s)
         peak = np.array(self.peak)
@@ -186,16 +164,4 @@ class Correntropy:
         return result
 
     def log_weight(self, s: np.ndarray) -> np.ndarray:
-        """Return log phi'(s).
-
-        Parameters
-        ----------
-        s : ndarray of shape (n_samples,)
-            Squared residuals.
-
-        Returns
-        -------
-        log_weight : ndarray of shape (n_samples,)
-            Logarithm of the weight of each.
-        """
         return self._log_weight(np.maximum(s, self.peak) if self.cap else s)

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from corrtensor._base.checks import require_positive
+from corrtensor.losses.protocol import Loss
 from corrtensor.losses.scale import RELATIVE_FLOOR, typical
 
 
 @dataclass(frozen=True)
-class Power:
+class Power(Loss):
     """``phi(s) = s**(p/2)``: least squares at ``p=2``, the R1 norm at ``p=1``.
 
     Below 2 the weight falls with the residual, but never to zero.
@@ -45,49 +46,14 @@ class Power:
             raise ValueError(f"p={self.p!r} must not exceed 2: the loss would not be concave")
 
     def value(self, s: np.ndarray) -> np.ndarray:
-        """Return phi(s).
-
-        Parameters
-        ----------
-        s : ndarray of shape (n_samples,)
-            Squared residuals.
-
-        Returns
-        -------
-        phi : ndarray of shape (n_samples,)
-            The loss of each.
-        """
         return (s + self.floor) ** (self.p / 2)
 
     def log_weight(self, s: np.ndarray) -> np.ndarray:
-        """Return log phi'(s).
-
-        Parameters
-        ----------
-        s : ndarray of shape (n_samples,)
-            Squared residuals.
-
-        Returns
-        -------
-        log_weight : ndarray of shape (n_samples,)
-            Logarithm of the weight of each.
-        """
         if self.p == 2:
             return np.zeros_like(s)
         with np.errstate(divide="ignore"):
             return math.log(self.p / 2) + (self.p / 2 - 1) * np.log(s + self.floor)
 
     def calibrate(self, s: np.ndarray) -> Power:
-        """Return a copy smoothed below a small share of the median residual.
-
-        Parameters
-        ----------
-        s : ndarray of shape (n_samples,)
-            Squared residuals.
-
-        Returns
-        -------
-        loss : Power
-            The copy.
-        """
+        # Smoothed below a small share of the median residual.
         return self if self.p == 2 else replace(self, floor=RELATIVE_FLOOR * typical(s))

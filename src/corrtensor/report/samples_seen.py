@@ -28,26 +28,9 @@ SMALLEST_TILE, LARGEST_TILE = 14, 48
 class Survey:
     """What was read from the samples.
 
-    Parameters
-    ----------
-    subspace : Subspace
-        The model.
-    source : Source
-        The samples.
-    distances : Distances
-        How unusual each is.
-    painter : Painter
-        How they are drawn.
-    order : ndarray of int
-        All samples, the most unusual first.
-    drawn : ndarray of int
-        The samples in charts, in order of their numbers.
-    tiles : list of ndarray
-        A small picture of each of these.
-    core_energy : ndarray of the core's shape
-        Weighted mean square of every entry of the cores.
-    energy : float
-        Weighted mean square of the samples less the mean.
+    ``order`` has all samples, the most unusual first; ``drawn`` those in charts, in order of their
+    numbers, and ``tiles`` a small picture of each of these. ``core_energy`` is the weighted mean
+    square of every entry of the cores, ``energy`` that of the samples less the mean.
     """
 
     subspace: Subspace
@@ -68,20 +51,7 @@ class Survey:
 
 
 def survey(model: Any, X: Any) -> Survey:
-    """Read all samples and measure them.
-
-    Parameters
-    ----------
-    model : estimator
-        A fitted subspace.
-    X : array of shape (n_samples, a_1, ..., a_d)
-        Samples, in memory or on disk.
-
-    Returns
-    -------
-    survey : Survey
-        What was found.
-    """
+    """Read all samples, in memory or on disk, and measure them by a fitted subspace."""
     subspace = Subspace(model)
     checked, _ = model._check(X)
     measured = distances(model, X)

@@ -114,15 +114,9 @@ def merge(parts: Sequence[Sums]) -> Sums:
 
 
 class DaskSource(Source):
-    """The samples of a Dask array.
+    """The samples of a Dask array; its chunks are merged along all axes but the first.
 
-    Parameters
-    ----------
-    X : dask.array.Array of shape (N, a_1, ..., a_d)
-        Chunks along axis 0; along the others they are merged.
-    **options : dict
-        As in :class:`Source`. Threads are the scheduler's affair; ``n_jobs`` counts for what the
-        client does itself.
+    Threads are the scheduler's affair; ``n_jobs`` counts for what the client does itself.
     """
 
     def __init__(self, X: Any, **options: Any) -> None:

@@ -49,21 +49,12 @@ progress = logging.getLogger("corrtensor.progress")
 
 
 class Source:
-    """Samples as blocks of floating-point numbers, counted from a fixed origin.
+    """Samples as blocks of floating-point numbers, counted from a fixed origin in a fixed unit.
 
-    Parameters
-    ----------
-    X : array of shape (N, a_1, ..., a_d)
-        In memory or on disk; slices along axis 0 are all that is asked of it.
-    origin : ndarray, default=None
-        What is subtracted from every sample. By default nothing, or, when the samples are all
-        far from zero, the median of a few: sums of squares would lose their digits otherwise.
-    unit : float, default=None
-        What every sample is then divided by: a power of two if they are huge or tiny, else 1.
-    n_jobs : int, default=None
-        Threads; ``None`` for as many as BLAS may use.
-    block_size : int, default=None
-        Samples per block.
+    ``X`` is an array in memory or on disk; slices along axis 0 are all that is asked of it. By
+    default the origin is zero, or, when the samples are all far from it, the median of a few: sums
+    of squares would lose their digits otherwise. The unit is a power of two if the samples are huge
+    or tiny, else 1. ``n_jobs`` are threads, ``block_size`` samples per block.
     """
 
     def __init__(

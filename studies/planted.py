@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
-__all__ = ["Seed", "expand", "orthonormal", "planted"]
+from corrtensor.datasets._draws import Seed
 
-Seed = int | np.random.SeedSequence | np.random.BitGenerator | np.random.Generator | None
+__all__ = ["expand", "orthonormal", "planted"]
 
 
 def planted(
@@ -45,7 +45,7 @@ def planted(
     Examples
     --------
     >>> import numpy as np
-    >>> from corrtensor.datasets import planted
+    >>> from studies.planted import planted
     >>> X, (L, R) = planted(50, (8, 6), (3, 2), rng=0)
     >>> bool(np.allclose(X, L @ (L.T @ X @ R) @ R.T))
     True

@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 
 from corrtensor.datasets._draws import (
+    Seed,
     add,
     added_count,
     check_samples,
     choose,
     noise_images,
-    to_range,
     value_range,
 )
-from corrtensor.datasets.planted import Seed, expand, orthonormal
+from studies.planted import expand, orthonormal
 
 __all__ = ["near_copies", "negatives", "pattern_outliers", "transposed_outliers"]
 
@@ -48,7 +48,7 @@ def near_copies(
     Examples
     --------
     >>> import numpy as np
-    >>> from corrtensor.datasets import near_copies
+    >>> from studies.harder_outliers import near_copies
     >>> X, is_outlier = near_copies(np.zeros((60, 8, 8)), 0.4, rng=0)
     >>> X.shape, bool(X[is_outlier].std(axis=0).max() < 0.02)
     ((100, 8, 8), True)
@@ -92,7 +92,7 @@ def pattern_outliers(
     Examples
     --------
     >>> import numpy as np
-    >>> from corrtensor.datasets import pattern_outliers
+    >>> from studies.harder_outliers import pattern_outliers
     >>> X, is_outlier = pattern_outliers(np.ones((60, 20, 16)), 40, rng=0)
     >>> int(np.linalg.matrix_rank(np.hstack(X[is_outlier])))
     5
@@ -132,7 +132,7 @@ def negatives(X: Any, n: float, rng: Seed) -> tuple[np.ndarray, np.ndarray]:
     Examples
     --------
     >>> import numpy as np
-    >>> from corrtensor.datasets import negatives
+    >>> from studies.harder_outliers import negatives
     >>> X, is_outlier = negatives(np.full((4, 2, 2), 55, dtype=np.uint8), 1, rng=0)
     >>> int(X[is_outlier].max())
     200
@@ -170,7 +170,7 @@ def transposed_outliers(X: Any, n: float, rng: Seed) -> tuple[np.ndarray, np.nda
     Examples
     --------
     >>> import numpy as np
-    >>> from corrtensor.datasets import transposed_outliers
+    >>> from studies.harder_outliers import transposed_outliers
     >>> X, is_outlier = transposed_outliers(np.array([[[1, 2], [3, 4]]]), 1, rng=0)
     >>> X[0].tolist()
     [[1, 3], [2, 4]]
@@ -186,3 +186,9 @@ def transposed_outliers(X: Any, n: float, rng: Seed) -> tuple[np.ndarray, np.nda
     spoiled = X.copy()
     spoiled[is_outlier] = np.swapaxes(X[is_outlier], 1, 2)[:, i][:, :, j]
     return spoiled, is_outlier
+
+
+def to_range(values: np.ndarray, X: np.ndarray) -> np.ndarray:
+    """Cut values off at the range of X, and give them its type."""
+    values = np.clip(values, *value_range(X))
+    return (values if X.dtype.kind == "f" else np.rint(values)).astype(X.dtype)
