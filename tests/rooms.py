@@ -96,11 +96,12 @@ def arrows():
 
 
 def draw():
-    """Return the picture as SVG: a room stands below all that import it."""
-    below, rows = arrows(), {}
-    for room in ROOMS:
-        rows[room] = 1 + max((rows[other] for other in below[room]), default=-1)
-    floors = [[r for r in ROOMS if rows[r] == floor] for floor in range(max(rows.values()) + 1)]
+    """Return the picture as SVG: a room stands right below what imports it."""
+    below, depth = arrows(), dict.fromkeys(ROOMS, 0)
+    for room in reversed(ROOMS):
+        depth |= {other: max(depth[other], depth[room] + 1) for other in below[room]}
+    lowest = max(depth.values())
+    floors = [[r for r in ROOMS if lowest - depth[r] == floor] for floor in range(lowest + 1)]
     most = max(map(len, floors))
     width = most * (WIDE + BESIDE) + BESIDE
     height = len(floors) * (HIGH + ABOVE) - ABOVE + 2 * BESIDE
@@ -115,6 +116,8 @@ def draw():
         f'L{place[other][0] + WIDE / 2:g} {place[other][1] - 2:g}" marker-end="url(#head)"/>'
         for room in ROOMS
         for other in below[room]
+        # All stand on it.
+        if other != "_base" or depth[room] == lowest - 1
     ]
     boxes = [
         f'<rect x="{x:g}" y="{y:g}" width="{WIDE}" height="{HIGH}" rx="6"/>'
