@@ -127,8 +127,7 @@ def learned(X, weights=None):
     """Return a source, the metric of weighted samples, and the distances of all."""
     source = Source(X, n_jobs=1, origin=np.zeros(X.shape[1:]))
     w = np.ones(len(X)) if weights is None else weights
-    frame = metric.Frame.of(source, w)
-    return source, *metric.Metric.of(frame, frame.entries(source), w, 0.3)
+    return source, *metric.Metric.of(*metric.see(source, w), w, 0.3)
 
 
 def test_a_product_of_variances_is_found_and_shrunk():
@@ -175,8 +174,8 @@ def test_what_has_no_variance_of_its_own_is_pooled(monkeypatch):
     X = good_samples(rng, 60)
     X[:10] += 0.5 * rng.normal(size=(10, *SHAPE))
     monkeypatch.setattr(metric, "ENTRIES", 16)
-    source, found, d = learned(X, (np.arange(60) >= 10).astype(float))
-    entries = found.frame.entries(source)
+    _, found, d = learned(X, (np.arange(60) >= 10).astype(float))
+    entries = found.frame.see(X)
     assert entries.shape == (60, 16 + 1)
     assert_allclose(
         np.square(entries).sum(axis=1),
