@@ -8,18 +8,24 @@ descend as they do with ``S`` itself, and come to rest where they would (``docs/
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
+from scipy.linalg.lapack import dpotrf, dtrtri
 
 # Of modes beyond this many entries no square matrix is made.
 LARGE = 2048
 SEED = 0
-# Passes that the start of a large mode may take, and the gain at which they end, as a share of
-# what is left unexplained.
-MOST_PASSES, GAIN = 24, 1e-10
+# Passes that the start of a large mode may take, and when they end: at a gain that is this share of
+# what is left unexplained, or as soon as the directions are known to this angle.
+MOST_PASSES = 24
+GAIN = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 1e-8}
+ANGLE = {np.dtype(np.float64): 1e-7, np.dtype(np.float32): 3e-5}
 # The width of the first sketch when the rank is not known, and how wide a sketch may grow.
 FIRST_SKETCH, MOST_COLUMNS = 64, 256
+# How far from orthonormal columns may be for one step to make them so.
+NEARLY = 0.1
 # A share of the scatter's trace, added so that every direction has some energy.
 RIDGE = 1e-12
 
@@ -35,7 +41,26 @@ def basis(U: np.ndarray | None, spare: np.ndarray | None = None) -> np.ndarray |
         return None
     if spare is None:
         spare = random_directions(len(U), n_spare(U.shape[1]))
-    return np.linalg.qr(np.hstack([U, spare[:, : len(U) - U.shape[1]]]))[0]
+    return tall_qr(np.hstack([U, spare[:, : len(U) - U.shape[1]]]))[0]
+
+
+def tall_qr(B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return ``Q`` and ``R`` of a tall matrix, by matrix products alone where that is safe.
+
+    Cholesky's factor of ``B'B`` makes columns nearly orthonormal, and once more makes them so to
+    the last digits, unless they were all but dependent: those are left to Householder.
+    """
+    if len(B) < 4 * B.shape[1]:
+        return np.linalg.qr(B)  # type: ignore[return-value]
+    Q, R = B, np.eye(B.shape[1])
+    for _ in range(2):
+        G = Q.T @ Q
+        far = not np.abs(G - np.eye(len(G))).max() < NEARLY
+        C, failed = dpotrf(G, clean=True)
+        if failed or (far and Q is not B):
+            return np.linalg.qr(B)  # type: ignore[return-value]
+        Q, R = Q @ dtrtri(C)[0], C @ R
+    return Q, R
 
 
 def random_directions(a: int, count: int) -> np.ndarray:
@@ -56,7 +81,7 @@ def nystrom(T: np.ndarray, Q: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarra
     values, V = np.linalg.eigh((G + G.T) / 2 + np.diag(ridge))
     values = np.maximum(values, ridge.min() / 2)
     # Left singular vectors by way of a thin QR: only q x q matrices are decomposed.
-    L, R = np.linalg.qr((T + Q * ridge) @ (V / np.sqrt(values)))
+    L, R = tall_qr((T + Q * ridge) @ (V / np.sqrt(values)))
     W, sigma, _ = np.linalg.svd(R)
     return np.square(sigma), L @ W
 
@@ -64,7 +89,7 @@ def nystrom(T: np.ndarray, Q: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarra
 def first_basis(rank: int | float | str | None, a: int) -> np.ndarray:
     """Return the random directions through which a large mode is first seen."""
     count = rank + n_spare(rank) if isinstance(rank, int) else FIRST_SKETCH
-    return np.linalg.qr(random_directions(a, count))[0]
+    return tall_qr(random_directions(a, count))[0]
 
 
 def leading_of_large(
@@ -74,21 +99,23 @@ def leading_of_large(
     energy: float,
     mode: int,
     apply: Callable[[int, np.ndarray], np.ndarray],
+    dtype: np.dtype,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return leading vectors and spares of a large mode; ``apply(mode, Q)`` is a pass for ``S Q``.
 
     The sketch grows by block Krylov directions, ``Q, SQ, SSQ, ...``, and passes end when what is
-    left unexplained settles. For a share of the energy it is widened until it holds that share
-    and some spares.
+    left unexplained settles, or when no direction can turn by more than ``ANGLE``. For a share of
+    the energy the sketch is widened until it holds that share and some spares. ``dtype`` is that of
+    the samples.
     """
     if isinstance(rank, str):
         raise ValueError(
             f"mode {mode + 1} has {len(Q)} entries, too many for ranks={rank!r}; "
             "give an int or a share of energy"
         )
-    held, block = 0.0, Q.shape[1]
+    held, block, G = 0.0, Q.shape[1], Q.T @ T
     for _ in range(MOST_PASSES):
-        values, W = (part[..., ::-1] for part in np.linalg.eigh(Q.T @ T))
+        values, W = (part[..., ::-1] for part in np.linalg.eigh((G + G.T) / 2))
         k = rank_in_sketch(values, rank, energy)
         if not isinstance(rank, int) and k + n_spare(k) > Q.shape[1]:
             if 2 * Q.shape[1] > LARGE:
@@ -99,23 +126,38 @@ def leading_of_large(
             further, block = T, Q.shape[1]
         else:
             gained, held = float(values[:k].sum()) - held, float(values[:k].sum())
-            if gained <= GAIN * max(energy - held, GAIN * energy):
+            if gained <= GAIN[dtype] * max(energy - held, GAIN[dtype] * energy):
+                break
+            if angle(T, Q, values, W, k) <= ANGLE[dtype]:
                 break
             if Q.shape[1] + block > max(2 * block, min(8 * block, MOST_COLUMNS)):
                 # Keep what is best of the directions; their products with S come for free.
-                Q, T = Q @ W[:, :block], T @ W[:, :block]
+                Q, T, G = Q @ W[:, :block], T @ W[:, :block], np.diag(values[:block])
             further = T[:, -block:]
         new = outside(further, Q)
-        Q, T = np.hstack([Q, new]), np.hstack([T, apply(mode, new)])
-    V = nystrom(T, Q, 0)[1]
-    return V[:, :k], V[:, k : k + n_spare(k)]
+        Q, T, old = np.hstack([Q, new]), np.hstack([T, apply(mode, new)]), G
+        G = Q.T @ T[:, len(old) :]
+        G = np.block([[old, G[: len(old)]], [G[: len(old)].T, G[len(old) :]]])
+    best = W[:, : k + n_spare(k)]
+    V = nystrom(T @ best, Q @ best, 0)[1]
+    return V[:, :k], V[:, k:]
+
+
+def angle(T: np.ndarray, Q: np.ndarray, values: np.ndarray, W: np.ndarray, k: int) -> float:
+    """Bound how far ``k`` leading directions in a sketch can be off: what S makes of them beside
+    themselves, over the gap after their eigenvalues (Davis and Kahan)."""
+    gap = float(values[k - 1] - values[k]) if len(values) > k else 0.0
+    if not gap > 0:
+        return math.inf
+    beside = T @ W[:, :k] - Q @ (W[:, :k] * values[:k])
+    return float(np.linalg.norm(beside)) / gap
 
 
 def outside(B: np.ndarray, Q: np.ndarray) -> np.ndarray:
     """Return an orthonormal basis of the part of ``B`` that ``Q`` does not hold."""
-    B = np.linalg.qr(B - Q @ (Q.T @ B))[0]
+    B = tall_qr(B - Q @ (Q.T @ B))[0]
     # Once more: what is left of a vector almost inside Q is mostly rounding.
-    return np.linalg.qr(B - Q @ (Q.T @ B))[0][:, : len(Q) - Q.shape[1]]
+    return tall_qr(B - Q @ (Q.T @ B))[0][:, : len(Q) - Q.shape[1]]
 
 
 def rank_in_sketch(values: np.ndarray, rank: int | float | None, energy: float) -> int:

@@ -54,7 +54,7 @@ def spectral(
             if n in large:
                 energy = float(norms.sum() if weights is None else norms @ weights)
                 energy -= total * float(np.vdot(mean, mean))
-                U, spares[n] = leading_of_large(S, seen[n], k, energy, n, apply)
+                U, spares[n] = leading_of_large(S, seen[n], k, energy, n, apply, source.dtype)
                 factors[n] = fix_signs(U)
                 continue
             if isinstance(k, float | str):
