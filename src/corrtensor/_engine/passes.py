@@ -105,11 +105,6 @@ def working_copy(factors: Factors, dtype: np.dtype) -> list[np.ndarray | None]:
     return padded
 
 
-def by_sample(w: np.ndarray, T: np.ndarray) -> np.ndarray:
-    """Shape one number per sample so that it multiplies the samples of ``T``."""
-    return w.astype(T.dtype).reshape(-1, *[1] * (T.ndim - 1))
-
-
 def weighted_sum(w: np.ndarray, x: np.ndarray) -> np.ndarray:
     """Return the sum of the weighted samples."""
     return (w.astype(x.dtype) @ x.reshape(len(x), -1)).reshape(x.shape[1:])
@@ -129,22 +124,30 @@ def checked_squares(x: np.ndarray, first: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class RawPass:
-    """The pass behind 2DSVD: weighted sum and scatters of all modes, nothing projected."""
+    """The pass behind 2DSVD: weighted sum and scatters of all modes, nothing projected.
+
+    Once ``again`` says that sum and norms are known, only scatters are wanted.
+    """
 
     modes: tuple[int, ...]
     sketches: Mapping[int, np.ndarray] = field(default_factory=dict)
+    again: bool = False
 
     def __call__(self, blocks: Blocks, weights: np.ndarray | None = None) -> Part:
         """Add up one chunk."""
         part = Part()
         part.sums.shift = 0.0
         for lo, hi, x in blocks:
-            part.norms.append(checked_squares(x, lo))
             w = np.ones(hi - lo) if weights is None else weights[lo:hi]
-            first = weighted_sum(w, x)
-            if weights is not None:
-                x = x * by_sample(np.sqrt(w), x)
-            second = {n: scatter(unfold(x, n), self.sketches.get(n)) for n in self.modes}
+            first: Any = 0.0
+            if not self.again:
+                part.norms.append(checked_squares(x, lo))
+                first = weighted_sum(w, x)
+            second = {}
+            for n in self.modes:
+                A = unfold(x, n)
+                own = not np.may_share_memory(A, x)
+                second[n] = scatter(A, self.sketches.get(n), w, own=own)
             part.sums.add(float(w.sum()), first, second)
         return part
 
@@ -256,8 +259,6 @@ class SweepPass:
                 part.sums.rescale(top)
                 w = np.exp(log_w - part.sums.shift)
                 first = weighted_sum(w, x) if self.centred else first
-            if (w != 1).any():
-                own = None if np.may_share_memory(A, x) else A
-                A = np.multiply(A, by_sample(np.sqrt(w), A), out=own)
-            part.sums.add(float(w.sum()), first, {self.mode: scatter(A, self.sketch)})
+            S = scatter(A, self.sketch, w, own=not np.may_share_memory(A, x))
+            part.sums.add(float(w.sum()), first, {self.mode: S})
         return part

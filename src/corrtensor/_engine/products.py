@@ -77,10 +77,30 @@ def fibres(x: np.ndarray, factors: Factors, mode: int) -> np.ndarray:
     return B.reshape(len(B), len(x), -1).transpose(1, 2, 0)
 
 
-def scatter(A: np.ndarray, sketch: np.ndarray | None = None) -> np.ndarray:
-    """Return ``A'A`` of the rows of all samples, or that times ``sketch``."""
-    A = A.reshape(-1, A.shape[-1])
-    return A.T @ A if sketch is None else A.T @ (A @ sketch.astype(A.dtype, copy=False))
+def scatter(
+    A: np.ndarray,
+    sketch: np.ndarray | None = None,
+    weights: np.ndarray | None = None,
+    *,
+    own: bool = False,
+) -> np.ndarray:
+    """Return ``A'WA`` of the rows of all samples, or that times ``sketch``.
+
+    ``own`` tells that ``A`` is nobody else's and may be overwritten.
+    """
+    if weights is not None and (weights == 1).all():
+        weights = None
+    if weights is not None and sketch is None:
+        root = np.sqrt(weights).astype(A.dtype)[:, None, None]
+        A = np.multiply(A, root, out=A if own else None)
+    rows = A.reshape(-1, A.shape[-1])
+    if sketch is None:
+        return rows.T @ rows
+    cores = rows @ sketch.astype(A.dtype, copy=False)
+    if weights is not None:
+        # The product is far smaller than what it came from.
+        cores *= np.repeat(weights.astype(A.dtype), A.shape[1])[:, None]
+    return rows.T @ cores
 
 
 def recenter(

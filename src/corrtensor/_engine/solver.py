@@ -74,7 +74,8 @@ def next_state(source: Source, state: State, part: Part, center: str | None) -> 
     for n in modes:
         Q, k = state.basis(n), factors[n].shape[1]  # type: ignore[union-attr]
         if n != modes[0]:
-            part = source.reduce(SweepPass(source.at(mean, factors), n, sketch=Q), weights=weights)
+            sweep = SweepPass(source.at(mean, factors), n, sketch=narrowed(Q, source.dtype))
+            part = source.reduce(sweep, weights=weights)
         S = part.sums.second[n]
         if center is not None:
             S = recenter(S, total, first, mean, factors, n, Q)
@@ -84,6 +85,11 @@ def next_state(source: Source, state: State, part: Part, center: str | None) -> 
             V = nystrom(S, Q, k)[1]
             factors[n], spares[n] = fix_signs(V[:, :k]), V[:, k:]
     return State(mean, tuple(factors), spares=spares)
+
+
+def narrowed(Q: np.ndarray | None, dtype: np.dtype) -> np.ndarray | None:
+    """Return a basis in the type of the blocks, once for all of them."""
+    return None if Q is None else Q.astype(dtype, copy=False)
 
 
 def measured(source: Source, state: State) -> State:
@@ -139,6 +145,8 @@ def solve(
         objective = list(options.resume.objective)
     moved, before = math.inf, None
     status = "" if options.coupled and any(thin) else "converged"
+    if options.observe is None and options.tol > 0 and learned(state, loss, s * unit**2, log_prior):
+        status = "converged"
     while not status:
         at, centred = source.at(state.mean, state.factors), options.center is not None
         mode = thin.index(True)
@@ -146,7 +154,8 @@ def solve(
             # Nothing follows: only the residuals are wanted.
             part = source.reduce(ResidualPass(at), norms=norms)
         else:
-            sweep = SweepPass(at, mode, loss, unit, centred, state.basis(mode))
+            sketch = narrowed(state.basis(mode), source.dtype)
+            sweep = SweepPass(at, mode, loss, unit, centred, sketch)
             part = source.reduce(sweep, norms=norms, log_prior=log_prior)
         s = np.concatenate(part.squares)
         if before is not None:
@@ -171,6 +180,18 @@ def solve(
         moved, state = turned(state.factors, new.factors), new
     state = State(state.mean, filled(state.factors, start.factors), norms, s)
     return solution_of(source, state, loss, objective, status)
+
+
+def learned(state: State, loss: Loss, s: np.ndarray, log_prior: np.ndarray | None) -> bool:
+    """Tell whether vectors count just as they did when mean and factor were learned from them.
+
+    Samples of one mode have nothing else that a sweep would project by: it would change nothing.
+    """
+    if state.taught is None or len(state.factors) > 1:
+        return False
+    log_w = loss.log_weight(s) + (0.0 if log_prior is None else log_prior)
+    taught = state.taught / state.taught.max()
+    return bool(np.array_equal(np.exp(log_w - log_w.max()), taught))
 
 
 def thinned(state: State, thin: Sequence[bool]) -> State:

@@ -12,13 +12,16 @@ from scipy.linalg import eigh
 
 from corrtensor._engine.arrays.source import Source
 from corrtensor._engine.eigenvectors import fix_signs, leading
-from corrtensor._engine.large_modes import LARGE, first_basis, leading_of_large
+from corrtensor._engine.large_modes import LARGE, first_basis, leading_of_large, outside
 from corrtensor._engine.passes import RawPass
 from corrtensor._engine.products import recenter, unfold
 from corrtensor._engine.ranks import Rank, choose_rank
 from corrtensor._engine.state import State
 from corrtensor._engine.threads import single_blas
 
+# Directions that hold this share of the energy of the first come out of a Gram matrix orthonormal
+# to ten digits (to four in single precision).
+CLEAR = 1e-6
 
 def spectral(
     source: Source,
@@ -33,7 +36,8 @@ def spectral(
     large = {n for n in modes if shape[n] > LARGE}
     # Of a large mode the first pass sees the scatter through random directions.
     seen = {n: first_basis(ranks[n], shape[n]) for n in large}
-    part = source.reduce(RawPass(modes, seen), weights=weights)
+    sketches = {n: Q.astype(source.dtype) for n, Q in seen.items()}
+    part = source.reduce(RawPass(modes, sketches), weights=weights)
     total, first = part.sums.weight, np.asarray(part.sums.first)
     mean = first / total if centered else np.zeros(shape)
     whole: list[np.ndarray | None] = [None] * len(ranks)
@@ -45,7 +49,7 @@ def spectral(
         return recenter(S, total, first, mean, whole, n, Q) if centered else S
 
     def apply(n: int, Q: np.ndarray) -> np.ndarray:
-        again = source.reduce(RawPass((n,), {n: Q}), weights=weights)
+        again = source.reduce(RawPass((n,), {n: Q.astype(source.dtype)}, again=True), weights=weights)
         return centred(again.sums.second[n], n, Q)
 
     with single_blas():
@@ -60,7 +64,8 @@ def spectral(
             if isinstance(k, float | str):
                 k = choose_rank(eigh(S, eigvals_only=True, check_finite=False), k)
             factors[n] = leading(S, k)  # type: ignore[arg-type]
-    return State(mean, tuple(factors), norms, spares=spares)
+    taught = np.ones(len(norms)) if weights is None else weights
+    return State(mean, tuple(factors), norms, spares=spares, taught=taught)
 
 
 def leading_of_some(
@@ -70,13 +75,22 @@ def leading_of_some(
     shape, n = source.sample_shape, source.n_samples
     others = math.prod(shape) // shape[mode]
     places = np.linspace(0, others - 1, min(others, -(-2 * k // n))).astype(int)
-    A = np.empty((n, len(places), shape[mode]))
+    A = np.empty((n, len(places), shape[mode]), source.dtype)
     source.fill(A, lambda x: unfold(x - mean.astype(x.dtype), mode)[:, places])
-    A = (A * np.sqrt(weights)[:, None, None])[weights > 0].reshape(-1, shape[mode])
+    A, root = A.reshape(-1, shape[mode]), np.repeat(np.sqrt(weights), len(places))
     if len(A) >= shape[mode]:
+        A = A.astype(np.float64) * root[:, None]
         return leading(A.T @ A, k)
     # By way of the smaller Gram matrix; an orthonormal basis also where that has no energy left.
-    return np.linalg.qr(A.T @ leading(A @ A.T, min(len(A), k)))[0]
+    double = A.astype(np.float64, copy=False)
+    V = leading(double @ double.T * np.outer(root, root), min(np.count_nonzero(root), k))
+    B = (A.T @ (root[:, None] * V).astype(A.dtype)).astype(np.float64, copy=False)
+    energies = np.einsum("ij,ij->j", B, B)
+    clear = int(np.count_nonzero(energies > CLEAR * energies.max()))
+    B[:, :clear] /= np.sqrt(energies[:clear])
+    if clear < B.shape[1]:
+        B[:, clear:] = outside(B[:, clear:], B[:, :clear])
+    return B
 
 
 def refuse_identical(start: State, sample_weight: np.ndarray | None, eps: float) -> None:

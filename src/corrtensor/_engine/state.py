@@ -26,8 +26,9 @@ class State:
     """Where a sweep starts: a mean and one orthonormal factor per mode (``None``: left whole).
 
     What is already known of the samples comes along: their squared norms, their squared
-    residuals here, and how much each should count when the scale is set. ``spares`` are further
-    directions of large modes (:mod:`corrtensor._engine.large_modes`).
+    residuals here, how much each should count when the scale is set, and how much each counted when
+    the factors were learned from the raw samples. ``spares`` are further directions of large modes
+    (:mod:`corrtensor._engine.large_modes`).
     """
 
     mean: np.ndarray
@@ -36,6 +37,7 @@ class State:
     squares: np.ndarray | None = None
     counted: np.ndarray | None = None
     spares: Mapping[int, np.ndarray] = field(default_factory=dict)
+    taught: np.ndarray | None = None
 
     @property
     def ranks(self) -> tuple[int | None, ...]:
