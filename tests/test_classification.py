@@ -18,7 +18,6 @@ from corrtensor.datasets import load_digits, load_mnist, magnified_outliers
 from corrtensor.losses import Correntropy
 from corrtensor.tasks import CorrentropyCenterClassifier, SubspaceClassifier
 from corrtensor.tasks._probabilities import fit_temperature
-from corrtensor.tasks.nearest_subspace import fit_in_span
 
 
 @parametrize_with_checks(
@@ -305,20 +304,6 @@ def test_subspace_classifier_against_plain_svd(stack):
     assert_allclose(
         -scaled.decision_function(X), np.transpose(expected) / scaled.scales_, rtol=1e-6
     )
-
-
-@pytest.mark.parametrize("ranks", [4, 0.75])
-def test_fit_in_the_span_is_the_fit(ranks):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(30, 6)) @ rng.normal(size=(6, 80)) + 0.1 * rng.normal(size=(30, 80)) + 3
-    X[:3] *= 40
-    X_new = rng.normal(size=(10, 80)) + 3
-    here, there = CorrTensor(ranks).fit(X), fit_in_span(CorrTensor(ranks), X)
-    assert there.factors_[0].shape == here.factors_[0].shape
-    assert_allclose(there.mean_, here.mean_, atol=1e-6)
-    assert_allclose(there.residuals(X_new), here.residuals(X_new), rtol=1e-6)
-    assert_allclose(there.weights_, here.weights_, atol=1e-6)
-    assert_allclose(there.residuals(X), there.residuals_, rtol=1e-6)
 
 
 def test_spoiled_samples_cost_the_subspace_classifier_little(digits):

@@ -24,11 +24,12 @@ from corrtensor._engine.core_distances import FEWEST_DRAWN, CoreDistances, CoreM
 from corrtensor._engine.ranks import Rank, check_ranks
 from corrtensor._engine.shapes import as_float
 from corrtensor._engine.solver import solve
+from corrtensor._engine.span import span_of
 from corrtensor._engine.start import refuse_identical, spectral
 from corrtensor._engine.state import STATUS, Options, Solution, State
 from corrtensor._engine.stream import Stream, absorb, begin
 from corrtensor._engine.subspace_transformer import SubspaceTransformer
-from corrtensor._engine.threads import team
+from corrtensor._engine.threads import single_blas, team
 from corrtensor._engine.transformer import unchanged_on_error
 from corrtensor._engine.weights import check_weight, times
 from corrtensor.losses import Loss, Power
@@ -212,7 +213,8 @@ class MultilinearSubspace(CallbackSupportMixin, CoreDistances, SubspaceTransform
                 raise ValueError(f"n_samples={X.shape[0]}: at least two samples are needed")
             weight = check_weight(sample_weight, X)
             source = self._first_source(X)
-            with team(source.n_threads):
+            # One BLAS thread all the way: the number of threads must not change the last digits.
+            with team(source.n_threads), single_blas():
                 solution = self._solve(source, weight, options)
                 self._keep(solution, as_float(np.dtype(X.dtype)))
                 self._learn_cores(source, times(solution.weights, weight))
@@ -232,6 +234,21 @@ class MultilinearSubspace(CallbackSupportMixin, CoreDistances, SubspaceTransform
                 "(for flattened samples, give sample_shape)"
             )
         ranks = check_ranks(self.ranks, shape)
+        # What was given or is kept of a fit is in the samples' own entries.
+        turnable = self.checkpoint is None and isinstance(getattr(self, "init", ""), str)
+        span = span_of(source, ranks) if turnable else None
+        if span is None:
+            return self._solve_with(source, ranks, loss, weight, options)
+        return span.turned_back(self._solve_with(span.source, ranks, loss, weight, options))
+
+    def _solve_with(
+        self,
+        source: Source,
+        ranks: tuple[Rank, ...],
+        loss: Loss,
+        weight: np.ndarray | None,
+        options: Options,
+    ) -> Solution:
         centered = options.center is not None
 
         def start_with(ranks: tuple[Rank, ...], weights: np.ndarray | None) -> State:
@@ -248,7 +265,7 @@ class MultilinearSubspace(CallbackSupportMixin, CoreDistances, SubspaceTransform
         # An elbow is sought last: large ranks tell good samples from others.
         coarse = tuple(FIRST_SHARE if isinstance(k, str) else k for k in ranks)
         start = start_with(coarse, prior)
-        refuse_identical(start, prior, np.finfo(source.dtype).eps)
+        refuse_identical(start, prior, np.finfo(source.dtype).eps, self.sample_shape_)
         if not any(isinstance(k, float | str) for k in ranks):
             return run(start)
         # Ranks depend on the weights, and these on the ranks: once more is enough.

@@ -93,13 +93,15 @@ def leading_of_some(
     return B
 
 
-def refuse_identical(start: State, sample_weight: np.ndarray | None, eps: float) -> None:
+def refuse_identical(
+    start: State, sample_weight: np.ndarray | None, eps: float, shape: tuple[int, ...]
+) -> None:
     """Raise a ``ValueError`` when the samples that count do not differ."""
     assert start.norms is not None  # noqa: S101
     w = np.ones(len(start.norms)) if sample_weight is None else sample_weight
     square = float(w @ start.norms)
     if square - w.sum() * float(np.vdot(start.mean, start.mean)) <= 16 * eps * square:
         raise ValueError(
-            f"all {np.count_nonzero(w)} samples of shape {start.mean.shape} are identical: "
+            f"all {np.count_nonzero(w)} samples of shape {shape} are identical: "
             "there is no subspace to learn"
         )

@@ -9,7 +9,6 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
 from corrtensor.corr_tensor import CorrTensor
-from corrtensor.subspace import MultilinearSubspace
 from corrtensor.tasks._probabilities import ScoringClassifier, fit_temperature
 from corrtensor.tasks._subspace import (
     read_samples,
@@ -116,7 +115,7 @@ class SubspaceClassifier(ScoringClassifier):
     def _fit_class(self, X: np.ndarray, c: int) -> Any:
         subspace = CorrTensor(DEFAULT_SHARE) if self.subspace is None else clone(self.subspace)
         try:
-            return fit_in_span(subspace, X) if spanned(subspace, X) else subspace.fit(X)
+            return subspace.fit(X)
         except ValueError as error:
             raise ValueError(
                 f"no subspace for class {self.classes_.tolist()[c]!r} "
@@ -140,28 +139,3 @@ class SubspaceClassifier(ScoringClassifier):
         # class runs on through others.
         tags.classifier_tags.poor_score = True
         return tags
-
-
-def spanned(subspace: Any, X: np.ndarray) -> bool:
-    """Tell whether a subspace may be fitted to vectors in coordinates of their own span."""
-    if not isinstance(subspace, MultilinearSubspace) or X.ndim != 2 or len(X) >= X.shape[1]:
-        return False
-    if subspace.sample_shape is not None or not isinstance(getattr(subspace, "init", ""), str):
-        return False
-    ranks = np.atleast_1d(np.asarray(subspace.ranks, dtype=object))
-    return not any(isinstance(k, int | np.integer) and k > len(X) for k in ranks)
-
-
-def fit_in_span(subspace: MultilinearSubspace, X: np.ndarray) -> MultilinearSubspace:
-    """Fit a subspace to fewer vectors than they have entries, at the cost of their number.
-
-    Mean and factors lie in the span of the samples, and a rotation of the samples rotates them:
-    what is found in an orthonormal basis Q of the span is the answer, once turned back.
-    """
-    Q = np.linalg.qr(X.T.astype(np.float64))[0]
-    subspace.fit(X @ Q)
-    subspace.mean_ = Q @ subspace.mean_
-    subspace.factors_ = tuple(None if U is None else Q @ U for U in subspace.factors_)
-    subspace.sample_shape_ = X.shape[1:]
-    subspace.n_features_in_ = X.shape[1]
-    return subspace
