@@ -51,14 +51,14 @@ def tall_qr(B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     the last digits, unless they were all but dependent: those are left to Householder.
     """
     if len(B) < 4 * B.shape[1]:
-        return np.linalg.qr(B)  # type: ignore[return-value]
+        return np.linalg.qr(B)
     Q, R = B, np.eye(B.shape[1])
     for _ in range(2):
         G = Q.T @ Q
         far = not np.abs(G - np.eye(len(G))).max() < NEARLY
         C, failed = dpotrf(G, clean=True)
         if failed or (far and Q is not B):
-            return np.linalg.qr(B)  # type: ignore[return-value]
+            return np.linalg.qr(B)
         Q, R = Q @ dtrtri(C)[0], C @ R
     return Q, R
 
@@ -144,8 +144,11 @@ def leading_of_large(
 
 
 def angle(T: np.ndarray, Q: np.ndarray, values: np.ndarray, W: np.ndarray, k: int) -> float:
-    """Bound how far ``k`` leading directions in a sketch can be off: what S makes of them beside
-    themselves, over the gap after their eigenvalues (Davis and Kahan)."""
+    """Return about how far ``k`` leading directions in a sketch can be off.
+
+    What ``S`` makes of them beside themselves, over the gap after their eigenvalues: the bound of
+    Davis and Kahan, with the gap as the sketch sees it.
+    """
     gap = float(values[k - 1] - values[k]) if len(values) > k else 0.0
     if not gap > 0:
         return math.inf

@@ -23,6 +23,7 @@ from corrtensor._engine.threads import single_blas
 # to ten digits (to four in single precision).
 CLEAR = 1e-6
 
+
 def spectral(
     source: Source,
     ranks: tuple[Rank, ...],
@@ -49,7 +50,9 @@ def spectral(
         return recenter(S, total, first, mean, whole, n, Q) if centered else S
 
     def apply(n: int, Q: np.ndarray) -> np.ndarray:
-        again = source.reduce(RawPass((n,), {n: Q.astype(source.dtype)}, again=True), weights=weights)
+        again = source.reduce(
+            RawPass((n,), {n: Q.astype(source.dtype)}, again=True), weights=weights
+        )
         return centred(again.sums.second[n], n, Q)
 
     with single_blas():
@@ -83,7 +86,7 @@ def leading_of_some(
         return leading(A.T @ A, k)
     # By way of the smaller Gram matrix; an orthonormal basis also where that has no energy left.
     double = A.astype(np.float64, copy=False)
-    V = leading(double @ double.T * np.outer(root, root), min(np.count_nonzero(root), k))
+    V = leading(double @ double.T * np.outer(root, root), min(int(np.count_nonzero(root)), k))
     B = (A.T @ (root[:, None] * V).astype(A.dtype)).astype(np.float64, copy=False)
     energies = np.einsum("ij,ij->j", B, B)
     clear = int(np.count_nonzero(energies > CLEAR * energies.max()))
