@@ -228,7 +228,7 @@ def vector_rows(quick: bool) -> Iterator[BenchRow]:
     shapes = {(4000, 4096): (1.0, 0.9), (2000, 20000): (0.9, 0.6), (50000, 300): (0.65, 0.4)}
     for (n, a), bars in shapes.items():
         X = draw((n // 4 if quick else n, a), (25,), "float32")
-        tasks = {
+        tasks: dict[str, Callable[[], Any]] = {
             "sklearn PCA": partial(sklearn_directions, X, 20),
             "PCA": partial(make("PCA", 20).fit, X),
             "Corr-Tensor": partial(make("Corr-Tensor", 20).fit, X),

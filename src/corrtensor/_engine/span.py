@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from corrtensor._engine import large_modes
 from corrtensor._engine.arrays.source import Source
 from corrtensor._engine.eigenvectors import fix_signs
-from corrtensor._engine.large_modes import LARGE, n_spare, tall_qr
+from corrtensor._engine.large_modes import n_spare, tall_qr
 from corrtensor._engine.passes import checked_squares
 from corrtensor._engine.ranks import Rank
 from corrtensor._engine.state import Solution
@@ -69,8 +70,8 @@ def span_of(source: Source, ranks: tuple[Rank, ...]) -> Span | None:
     if a < SHORTEST or 8 * n * a > MOST_BYTES or (isinstance(k, int) and k > n):
         return None
     most = SHARE * a
-    if a > LARGE:
+    if a > large_modes.LARGE:
         # No elbow is found in a sketch: there is no other way.
         few = BLOCKS * (k + n_spare(k)) if isinstance(k, int) else MOST
-        most = min(most, LARGE if isinstance(k, str) else few)
+        most = min(most, large_modes.LARGE, large_modes.LARGE if isinstance(k, str) else few)
     return Span.of(source) if n <= most else None
