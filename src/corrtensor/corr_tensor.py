@@ -82,6 +82,13 @@ class CorrTensor(MultilinearSubspace):
         Required number of modes of a sample, or ``None`` for any.
     sample_shape : tuple of int, default=None
         Shape of one sample when X is given flattened; one entry may be -1.
+    sample_dim : str, default=None
+        The dim of an ``xarray.DataArray`` that counts the samples; ``None`` is the first.
+    output : {"auto", "tensor", "flat"}, default="auto"
+        How :meth:`transform` gives the cores: as tensors, or as rows of features, which is what
+        other estimators of scikit-learn take. ``"auto"`` gives rows if the samples are flat, if
+        ``fit`` was given targets ``y`` as in a pipeline that ends in a classifier, or if
+        ``set_output`` asks for a table.
     max_iter : int, default=100
         Most sweeps.
     tol : float, default=1e-6
@@ -161,6 +168,8 @@ class CorrTensor(MultilinearSubspace):
         center: str | None = "weighted",
         order: int | None = None,
         sample_shape: tuple[int, ...] | None = None,
+        sample_dim: str | None = None,
+        output: str = "auto",
         max_iter: int = 100,
         tol: float = 1e-6,
         n_jobs: int | None = None,
@@ -178,6 +187,8 @@ class CorrTensor(MultilinearSubspace):
         self.center = center
         self.order = order
         self.sample_shape = sample_shape
+        self.sample_dim = sample_dim
+        self.output = output
         self.max_iter = max_iter
         self.tol = tol
         self.n_jobs = n_jobs

@@ -41,6 +41,7 @@ RECORDS: Mapping[str, str] = MappingProxyType(
         "Stream": "corrtensor.stream",
         "State": "corrtensor.solver",
         "Snapshot": "corrtensor.solver",
+        "Labels": "corrtensor.labels",
         "Group": "corrtensor._robust.search",
     }
 )

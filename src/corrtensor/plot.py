@@ -273,11 +273,13 @@ def factors(model: Any, *, figure: Figure | None = None) -> Figure:
     >>> len(ct.plot.factors(ct.CorrTensor(ranks=(4, 4)).fit(X)).axes)
     3
     """
-    matrices = [(n, U) for n, U in enumerate(fitted(model, "factors_"), start=1) if U is not None]
+    every = enumerate(fitted(model, "factors_"), start=1)
+    matrices = [(n, np.asarray(U)) for n, U in every if U is not None]
     wide = 1 + len(matrices)
     figure = figure or pyplot().figure(figsize=(3.2 * wide, 3.4), layout="constrained")
     grid = figure.subplots(1, wide, squeeze=False)[0]
-    picture = view_of(model.mean_.shape).picture(model.mean_)
+    mean = np.asarray(model.mean_)
+    picture = view_of(mean.shape).picture(mean)
     show(grid[0], picture, value_limits(picture[np.isfinite(picture)]))
     grid[0].set_title("mean")
     for ax, (n, U) in zip(grid[1:], matrices, strict=True):

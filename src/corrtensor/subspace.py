@@ -19,6 +19,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from corrtensor.checkpoint import Checkpoint, fingerprint
 from corrtensor.checks import require_count, require_not_negative
 from corrtensor.chunked import by_chunks
+from corrtensor.labels import Labelled
 from corrtensor.dask_source import source_of
 from corrtensor.files import held
 from corrtensor.kernels import ResidualPass, expand, project
@@ -111,6 +112,13 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
         Required number of modes of a sample, or ``None`` for any.
     sample_shape : tuple of int, default=None
         Shape of one sample when X is given flattened; one entry may be -1.
+    sample_dim : str, default=None
+        The dim of an ``xarray.DataArray`` that counts the samples; ``None`` is the first.
+    output : {"auto", "tensor", "flat"}, default="auto"
+        How :meth:`transform` gives the cores: as tensors, or as rows of features, which is what
+        other estimators of scikit-learn take. ``"auto"`` gives rows if the samples are flat, if
+        ``fit`` was given targets ``y`` as in a pipeline that ends in a classifier, or if
+        ``set_output`` asks for a table.
     max_iter : int, default=100
         Most sweeps.
     tol : float, default=1e-6
@@ -174,8 +182,8 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
     (50, 3, 2)
     """
 
-    mean_: np.ndarray
-    factors_: tuple[np.ndarray | None, ...]
+    mean_ = Labelled()
+    factors_ = Labelled()
     weights_: np.ndarray
     residuals_: np.ndarray
     core_location_: np.ndarray
@@ -190,6 +198,8 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
         coupled: bool = True,
         order: int | None = None,
         sample_shape: tuple[int, ...] | None = None,
+        sample_dim: str | None = None,
+        output: str = "auto",
         max_iter: int = 100,
         tol: float = 1e-6,
         n_jobs: int | None = None,
@@ -203,12 +213,22 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
         self.coupled = coupled
         self.order = order
         self.sample_shape = sample_shape
+        self.sample_dim = sample_dim
+        self.output = output
         self.max_iter = max_iter
         self.tol = tol
         self.n_jobs = n_jobs
         self.block_size = block_size
         self.callback = callback
         self.checkpoint = checkpoint
+
+    @property
+    def _mean(self) -> np.ndarray:
+        return vars(self)["mean_"]
+
+    @property
+    def _factors(self) -> tuple[np.ndarray | None, ...]:
+        return vars(self)["factors_"]
 
     def _loss(self) -> Loss:
         loss = Power(2.0) if self.loss is None else self.loss
@@ -241,10 +261,11 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
         X : array-like of shape (n_samples, a_1, ..., a_d) or (n_samples, n_features)
             Samples; in two dimensions they are vectors, or tensors flattened to
             ``sample_shape``. Arrays on disk (memmap, zarr, HDF5) are read block by block; the
-            chunks of a Dask array, also inside an ``xarray.DataArray``, are worked on where they
-            are (``docs/scaling.md``).
+            chunks of a Dask array are worked on where they are (``docs/scaling.md``). An
+            ``xarray.DataArray`` keeps its dims and coordinates through all results; a torch
+            tensor on the CPU gives tensors.
         y : object, default=None
-            Ignored.
+            Not learned from; with ``output="auto"`` it makes :meth:`transform` give flat cores.
         sample_weight : array-like of shape (n_samples,), default=None
             How often each sample counts.
 
@@ -262,6 +283,7 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
         kept = nullcontext() if self.checkpoint is None else held(self.checkpoint)
         with kept, unchanged_on_error(self):
             X, _ = self._check(X, reset=True)
+            self._choose_output(y)
             for streamed in ("_stream", "n_samples_seen_"):
                 self.__dict__.pop(streamed, None)
             if X.shape[0] < 2:
@@ -279,7 +301,7 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
         return self
 
     def _learn_cores(self, source: Source, weights: np.ndarray) -> None:
-        cores = learn(source, self.mean_, self.factors_, self.residuals_, weights)
+        cores = learn(source, self._mean, self._factors, self.residuals_, weights)
         self.core_location_, self.core_scale_ = cores.location, cores.scale
 
     def _solve(self, source: Source, weight: np.ndarray | None, options: Options) -> Solution:
@@ -400,7 +422,7 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
         if not isinstance(decay, int | float | np.number) or not 0 < decay <= 1:
             raise ValueError(f"decay={decay!r} must lie above 0 and not above 1")
         stream: Stream | None = getattr(self, "_stream", None)
-        if stream is None or stream.state.factors is not self.factors_:
+        if stream is None or stream.state.factors is not self._factors:
             self.fit(X)
             stream = None
         with unchanged_on_error(self):
@@ -408,14 +430,14 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
             options: dict[str, Any] = {"n_jobs": self.n_jobs, "block_size": self.block_size}
             if stream is None:
                 source = self._first_source(X)
-                stream = begin(source, self.mean_, self.factors_, self.residuals_)
+                stream = begin(source, self._mean, self._factors, self.residuals_)
             source = source_of(X, origin=stream.origin, unit=stream.unit, **options)
             self._stream, batch = absorb(stream, source, self.loss_, self.center, decay)
             mean = stream.origin + stream.unit * self._stream.state.mean
             factors = self._stream.state.factors
             known = CoreModel(self.core_location_, self.core_scale_)
-            known = known.moved(self.factors_, factors, mean - self.mean_)
-            self.mean_, self.factors_ = mean.astype(self.mean_.dtype), factors
+            known = known.moved(self._factors, factors, mean - self._mean)
+            self.mean_, self.factors_ = mean.astype(self._mean.dtype), factors
             self.weights_, self.residuals_ = batch.weights, batch.residuals
             # A batch may be too small to learn the cores from; what is known is turned along.
             self.core_location_, self.core_scale_ = known.location, known.scale
@@ -427,7 +449,7 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
     def _source(self, X: Any) -> tuple[Source, bool]:
         check_is_fitted(self)
         X, flat = self._check(X)
-        source = Source(X, origin=self.mean_, n_jobs=self.n_jobs, block_size=self.block_size)
+        source = Source(X, origin=self._mean, n_jobs=self.n_jobs, block_size=self.block_size)
         return source, flat
 
     @by_chunks
@@ -444,14 +466,14 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
 
         Returns
         -------
-        cores : ndarray of shape (n_samples, k_1, ..., k_d), or flat if X is; or ``out``
+        cores : ndarray of shape (n_samples, k_1, ..., k_d), or flat (see ``output``); or ``out``
             The cores, ``(X - mean) x_1 U_1' ... x_d U_d'``. For a Dask array, a Dask array with
             the same chunks, not yet computed.
         """
         source, flat = self._source(X)
-        core = (math.prod(self.core_shape_),) if flat else self.core_shape_
+        core = (math.prod(self.core_shape_),) if self._gives_flat(flat) else self.core_shape_
         cores = check_output(out, (source.n_samples, *core), source.dtype)
-        factors = [None if U is None else U.astype(source.dtype) for U in self.factors_]
+        factors = [None if U is None else U.astype(source.dtype) for U in self._factors]
         unit = source.dtype.type(source.unit)
         source.fill(cores, lambda x: project(x, factors) * unit)
         return cores
@@ -469,7 +491,7 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
 
         Returns
         -------
-        X_new : ndarray of shape (n_samples, a_1, ..., a_d), or flat if the cores are; or ``out``
+        X_new : ndarray of shape (n_samples, a_1, ..., a_d), or flat if the samples were; or ``out``
             ``mean + core x_1 U_1 ... x_d U_d``; lazy, as in :meth:`transform`.
         """
         if is_on_disk(X):
@@ -483,10 +505,13 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
         else:
             cores, flat = self._check_cores(X)
         source = Source(cores, origin=np.zeros(1), n_jobs=self.n_jobs, block_size=self.block_size)
-        shape = (math.prod(self.sample_shape_),) if flat else self.sample_shape_
+        if self._inverse_is_flat(flat):
+            shape: tuple[int, ...] = (math.prod(self.sample_shape_),)
+        else:
+            shape = self.sample_shape_
         made = check_output(out, (source.n_samples, *shape), source.dtype)
-        factors = [None if U is None else U.astype(source.dtype) for U in self.factors_]
-        mean, unit = self.mean_.astype(source.dtype), source.dtype.type(source.unit)
+        factors = [None if U is None else U.astype(source.dtype) for U in self._factors]
+        mean, unit = self._mean.astype(source.dtype), source.dtype.type(source.unit)
         source.fill(made, lambda x: expand(x, factors) * unit + mean)
         return made
 
@@ -506,9 +531,10 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
         """
         source, _ = self._source(X)
         zero = np.zeros(self.sample_shape_)
-        part = source.reduce(ResidualPass(source.at(zero, self.factors_)))
+        part = source.reduce(ResidualPass(source.at(zero, self._factors)))
         return np.concatenate(part.squares) * source.unit**2
 
+    @by_chunks
     def score_distances(self, X: Any) -> np.ndarray:
         """Return how far the core of each sample is from those of the samples that count.
 
@@ -537,5 +563,5 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
         """
         source, _ = self._source(X)
         model = CoreModel(self.core_location_, self.core_scale_)
-        measured = source.reduce(ScorePass(self.factors_, model, source.unit, source.dtype))
+        measured = source.reduce(ScorePass(self._factors, model, source.unit, source.dtype))
         return np.concatenate(measured.squares)

@@ -34,6 +34,10 @@ class L1TwoDPCA(OneSided):
         2DPCA then takes.
     sample_shape : tuple of int, optional
         Shape (a, b) of one sample when they come flattened; one entry may be -1.
+    sample_dim : str, optional
+        The dim of an ``xarray.DataArray`` that counts the samples; by default the first.
+    output : {"auto", "tensor", "flat"}, default="auto"
+        How features come out, as in :class:`corrtensor.CorrTensor`.
     n_init : int, default=1
         Starts tried for each direction; the best end wins. The first is the leading direction of
         2DPCA, the others are random.
@@ -90,12 +94,16 @@ class L1TwoDPCA(OneSided):
         rank: int | float | str = 1,
         *,
         sample_shape: tuple[int, ...] | None = None,
+        sample_dim: str | None = None,
+        output: str = "auto",
         n_init: int = 1,
         max_iter: int = 500,
         random_state: Any = None,
     ) -> None:
         self.rank = rank
         self.sample_shape = sample_shape
+        self.sample_dim = sample_dim
+        self.output = output
         self.n_init = n_init
         self.max_iter = max_iter
         self.random_state = random_state
@@ -107,8 +115,8 @@ class L1TwoDPCA(OneSided):
         ----------
         X : array of shape (n_samples, a, b)
             Samples, or flattened samples of shape (n_samples, a * b).
-        y : None
-            Ignored.
+        y : object, default=None
+            Not learned from; with ``output="auto"`` it makes the features flat.
 
         Returns
         -------
@@ -117,7 +125,7 @@ class L1TwoDPCA(OneSided):
         """
         with unchanged_on_error(self):
             require_count(n_init=self.n_init, max_iter=self.max_iter)
-            converged = self._fit(self._read_training(X))
+            converged = self._fit(self._read_training(X, y))
             self._warn_unless_converged(converged, self.max_iter)
         return self
 

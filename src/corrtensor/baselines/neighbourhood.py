@@ -54,6 +54,10 @@ class TwoDNPP(OneSided):
         ``E_i P``, and of P, at the start. Smaller comes closer to the norm and converges slower.
     sample_shape : tuple of int, optional
         Shape (a, b) of one sample when they come flattened; one entry may be -1.
+    sample_dim : str, optional
+        The dim of an ``xarray.DataArray`` that counts the samples; by default the first.
+    output : {"auto", "tensor", "flat"}, default="auto"
+        How features come out, as in :class:`corrtensor.CorrTensor`.
     max_iter : int, default=200
         Largest number of reweightings.
     tol : float, default=5e-3
@@ -128,6 +132,8 @@ class TwoDNPP(OneSided):
         gamma: float = 0.1,
         eps: float = 0.1,
         sample_shape: tuple[int, ...] | None = None,
+        sample_dim: str | None = None,
+        output: str = "auto",
         max_iter: int = 200,
         tol: float = 5e-3,
     ) -> None:
@@ -137,6 +143,8 @@ class TwoDNPP(OneSided):
         self.gamma = gamma
         self.eps = eps
         self.sample_shape = sample_shape
+        self.sample_dim = sample_dim
+        self.output = output
         self.max_iter = max_iter
         self.tol = tol
 
@@ -147,8 +155,8 @@ class TwoDNPP(OneSided):
         ----------
         X : array of shape (n_samples, a, b)
             Samples, or flattened samples of shape (n_samples, a * b).
-        y : None
-            Ignored.
+        y : object, default=None
+            Not learned from; with ``output="auto"`` it makes the features flat.
 
         Returns
         -------
@@ -157,7 +165,7 @@ class TwoDNPP(OneSided):
         """
         with unchanged_on_error(self):
             self._check_parameters()
-            converged = self._fit(self._read_training(X))
+            converged = self._fit(self._read_training(X, y))
             self._warn_unless_converged(converged, self.max_iter)
         return self
 

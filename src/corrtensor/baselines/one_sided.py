@@ -10,6 +10,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from ..checks import is_number, is_whole, require_count
+from ..chunked import by_chunks
+from ..labels import Labelled
 from ..samples import TensorTransformer, as_float, check_finite, flatten_if
 from ..spectral import choose_rank
 
@@ -45,9 +47,18 @@ class OneSided(TensorTransformer):
 
     rank: int | float | str
     rank_: int
-    mean_: np.ndarray
-    factors_: tuple[None, np.ndarray]
+    mean_ = Labelled()
+    factors_ = Labelled()
 
+    @property
+    def _mean(self) -> np.ndarray:
+        return vars(self)["mean_"]
+
+    @property
+    def _Q(self) -> np.ndarray:
+        return vars(self)["factors_"][1]
+
+    @by_chunks
     def transform(self, X: Any) -> np.ndarray:
         """Return the features ``(X - mean_) Q``.
 
@@ -59,14 +70,16 @@ class OneSided(TensorTransformer):
         Returns
         -------
         ndarray of shape (n_samples, a, rank)
-            Flattened if ``X`` was.
+            Flattened if ``X`` was, or as ``output`` says.
         """
         check_is_fitted(self)
         X, flat = self._read(X)
         dtype = as_float(X.dtype)
-        Q = self.factors_[1].astype(dtype, copy=False)
-        return flatten_if((X - self.mean_.astype(dtype, copy=False)) @ Q, flat)
+        Q = self._Q.astype(dtype, copy=False)
+        cores = (X - self._mean.astype(dtype, copy=False)) @ Q
+        return flatten_if(cores, self._gives_flat(flat))
 
+    @by_chunks
     def inverse_transform(self, X: Any) -> np.ndarray:
         """Return the samples ``X Q' + mean_`` that features stand for.
 
@@ -82,9 +95,11 @@ class OneSided(TensorTransformer):
         """
         cores, flat = self._check_cores(X)
         dtype = as_float(cores.dtype)
-        Q = self.factors_[1].astype(dtype, copy=False)
-        return flatten_if(cores @ Q.T + self.mean_.astype(dtype, copy=False), flat)
+        Q = self._Q.astype(dtype, copy=False)
+        made = cores @ Q.T + self._mean.astype(dtype, copy=False)
+        return flatten_if(made, self._inverse_is_flat(flat))
 
+    @by_chunks
     def residuals(self, X: Any) -> np.ndarray:
         """Return each sample's squared distance from the subspace.
 
@@ -99,8 +114,8 @@ class OneSided(TensorTransformer):
             ``|(X_i - mean_)(I - Q Q')|^2``.
         """
         check_is_fitted(self)
-        D = self._read(X)[0] - self.mean_
-        Q = self.factors_[1]
+        D = self._read(X)[0] - self._mean
+        Q = self._Q
         return ((D - D @ Q @ Q.T) ** 2).sum(axis=(1, 2))
 
     def _read(self, X: Any, *, reset: bool = False) -> tuple[np.ndarray, bool]:
@@ -109,8 +124,9 @@ class OneSided(TensorTransformer):
         check_finite(X)
         return X, flat
 
-    def _read_training(self, X: Any) -> np.ndarray:
+    def _read_training(self, X: Any, y: object) -> np.ndarray:
         X, _ = self._read(X, reset=True)
+        self._choose_output(y)
         name, shape = type(self).__name__, self.sample_shape_
         if len(shape) != 2:
             raise ValueError(

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from corrtensor.checks import require_positive
+from corrtensor.containers import bare
 from corrtensor.corr_tensor import CorrTensor
 from corrtensor.samples import unchanged_on_error
 from corrtensor.tasks.features import (
@@ -141,6 +142,7 @@ class CorrentropyCenterClassifier(ScoringClassifier):
         """
         with unchanged_on_error(self):
             self._check_parameters()
+            X = bare(X, self, "fit")
             codes = self._encode(X, y)
             self._fit(X, codes)
         return self

@@ -19,6 +19,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from corrtensor.checks import is_share, require_count, require_not_negative
 from corrtensor.chunked import by_chunks
+from corrtensor.containers import bare
 from corrtensor.samples import unchanged_on_error
 from corrtensor.tasks.density_peaks import DecisionGraph, cutoff_distance, decision_graph
 from corrtensor.tasks.features import (
@@ -154,6 +155,7 @@ class DensityPeaksKMeans(
         """
         with unchanged_on_error(self):
             share = self._check_parameters()
+            X = bare(X, self, "fit")
             features = self._features(X, reset=True, sample_weight=sample_weight)
             self._fit(X, features, sample_weight, share)
         return self
@@ -296,7 +298,7 @@ class DensityPeaksKMeans(
         score : float
             The larger, the better.
         """
-        return -float(np.square(self._distances(X).min(axis=1)).sum())
+        return -float(np.square(self._distances(bare(X, self)).min(axis=1)).sum())
 
     @property
     def _n_features_out(self) -> int:

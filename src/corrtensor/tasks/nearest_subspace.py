@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
+from corrtensor.containers import bare
 from corrtensor.corr_tensor import CorrTensor
 from corrtensor.samples import unchanged_on_error
 from corrtensor.subspace import MultilinearSubspace
@@ -113,6 +114,7 @@ class SubspaceClassifier(ScoringClassifier):
                 f"subspace={self.subspace!r} is frozen; a subspace must be fitted to each class"
             )
         with unchanged_on_error(self):
+            X = bare(X, self, "fit")
             codes = self._encode(X, y)
             self._fit(self._read(X, reset=True), codes)
         return self

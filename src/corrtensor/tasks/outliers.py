@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from corrtensor.checks import is_share
 from corrtensor.chunked import by_chunks
+from corrtensor.containers import bare
 from corrtensor.corr_tensor import CorrTensor
 from corrtensor.samples import unchanged_on_error
 from corrtensor.tasks.features import (
@@ -146,6 +147,7 @@ class TensorOutlierDetector(OutlierMixin, BaseEstimator):
             raise ValueError(f"by={self.by!r}: use 'residual' or 'profile'")
         with unchanged_on_error(self):
             self.subspace_ = self._fit_subspace(X)
+            X = bare(X, self)
             name_features(self, self.subspace_)
             weights = sample_weights(self.subspace_, X)
             if self.by == "profile":
