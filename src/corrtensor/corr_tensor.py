@@ -133,6 +133,15 @@ class CorrTensor(MultilinearSubspace):
         ``effective_samples``, the number of samples that the weights amount to; ``rejected``,
         the samples of weight below one half; ``groups``, those that lie apart, each with its
         samples, how far off they are, what was decided, and a sentence that says so.
+    explained_variance_, explained_variance_ratio_ : ndarray of shape ``core_shape_``
+        Variance of each entry of the cores, samples counting by their weights, and its share of
+        the variance of whole samples. The shares add up to what is explained in all.
+    explained_variance_ratio_by_mode_ : tuple of ndarray
+        The shares of the directions of each mode, added up over the other modes.
+    noise_variance_ : float
+        Variance of one entry of what the subspace does not explain.
+    n_components_ : int
+        Entries of a core.
     ranks_, core_shape_, sample_shape_ : tuple of int
         Shapes of a core and of a sample.
     n_features_in_ : int

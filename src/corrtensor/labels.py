@@ -205,7 +205,7 @@ def choose_sample_dim(X: Any, given: str | None, *, warn: bool) -> str:
     if warn and likely and first not in likely:
         warnings.warn(
             f"X has dims {X.dims}; its samples are taken along {first!r}, the first. Give "
-            f"sample_dim={likely[0]!r} if they are counted there, or sample_dim={first!r} to say so",
+            f"sample_dim={likely[0]!r} if they are counted there, or {first!r} to say so",
             UserWarning,
             stacklevel=2,
         )

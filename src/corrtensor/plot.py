@@ -28,6 +28,7 @@ __all__ = [
     "loss_surface",
     "outlier_map",
     "reconstructions",
+    "scree",
     "weights",
 ]
 
@@ -287,6 +288,49 @@ def factors(model: Any, *, figure: Figure | None = None) -> Figure:
         ax.imshow(U, cmap="RdBu_r", vmin=-top, vmax=top, aspect="auto", interpolation="nearest")
         ax.set(title=f"factor of mode {n}", xlabel="direction", ylabel="entry")
     return figure
+
+
+def scree(model: Any, *, ax: Axes | None = None) -> Axes:
+    """Draw how much of the variance the directions of each mode explain.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted subspace with ``explained_variance_ratio_by_mode_``.
+    ax : matplotlib.axes.Axes, default=None
+        Where to draw.
+
+    Returns
+    -------
+    ax : matplotlib.axes.Axes
+        For each projected mode, the share of its directions in order, outliers not counted. The
+        title says what the subspace explains in all.
+
+    Examples
+    --------
+    >>> import corrtensor as ct
+    >>> X = ct.datasets.load_digits().images[:50]
+    >>> ct.plot.scree(ct.CorrTensor(ranks=(4, 4)).fit(X)).get_title()
+    '75 % of the variance explained'
+    """
+    shares = fitted(model, "explained_variance_ratio_by_mode_")
+    ax = axes_or_new(ax)
+    styles = (("o-", USUAL), ("s--", UNUSUAL), ("^:", "#009E73"), ("D-.", "#CC79A7"))
+    for n, (U, share) in enumerate(zip(model.factors_, shares, strict=True), start=1):
+        if U is not None:
+            style, color = styles[(n - 1) % len(styles)]
+            ax.plot(np.arange(1, len(share) + 1), share, style, color=color, label=f"mode {n}")
+    if len(shares) > 1:
+        ax.legend(frameon=False)
+    ax.locator_params(axis="x", integer=True)
+    total = 100 * float(np.sum(model.explained_variance_ratio_))
+    ax.set(
+        xlabel="direction",
+        ylabel="explained variance ratio",
+        title=f"{total:.0f} % of the variance explained",
+        ylim=(0, None),
+    )
+    return ax
 
 
 def decision_graph(clusters: Any, *, ax: Axes | None = None) -> Axes:

@@ -19,10 +19,10 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from corrtensor.checkpoint import Checkpoint, fingerprint
 from corrtensor.checks import require_count, require_not_negative
 from corrtensor.chunked import by_chunks
-from corrtensor.labels import Labelled
 from corrtensor.dask_source import source_of
 from corrtensor.files import held
 from corrtensor.kernels import ResidualPass, expand, project
+from corrtensor.labels import Labelled
 from corrtensor.losses import Loss, Power
 from corrtensor.samples import TensorTransformer, as_float, is_on_disk, unchanged_on_error
 from corrtensor.scores import FEWEST_DRAWN, CoreModel, ScorePass, learn
@@ -31,6 +31,7 @@ from corrtensor.sources import Source, check_output
 from corrtensor.spectral import Rank, spectral, times
 from corrtensor.stream import Stream, absorb, begin
 from corrtensor.threads import team
+from corrtensor.variance import Gaussian, explained, mean_of_best
 from corrtensor.watching import CallbackSupportMixin, observer, with_callbacks
 
 __all__ = ["MultilinearSubspace"]
@@ -159,6 +160,15 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
     core_location_, core_scale_ : ndarray of shape ``core_shape_``
         Median and spread of every entry of the cores of the samples that count, for
         :meth:`score_distances`.
+    explained_variance_, explained_variance_ratio_ : ndarray of shape ``core_shape_``
+        Variance of each entry of the cores, samples counting by their weights, and its share of
+        the variance of whole samples. The shares add up to what is explained in all.
+    explained_variance_ratio_by_mode_ : tuple of ndarray
+        The shares of the directions of each mode, added up over the other modes.
+    noise_variance_ : float
+        Variance of one entry of what the subspace does not explain.
+    n_components_ : int
+        Entries of a core.
     ranks_ : tuple of int
         Shape of a core.
     sample_shape_, core_shape_ : tuple of int
@@ -293,16 +303,21 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
             with team(source.n_threads):
                 solution = self._solve(source, weight, options)
                 self._keep(solution, as_float(np.dtype(X.dtype)))
-                self._learn_cores(source, times(solution.weights, weight))
+                self._describe(source, times(solution.weights, weight))
             if self.checkpoint is not None:
                 Checkpoint(self.checkpoint, {}).remove()
         if context is not None:
             context.call_on_fit_task_end(estimator=self)
         return self
 
-    def _learn_cores(self, source: Source, weights: np.ndarray) -> None:
+    def _describe(self, source: Source, weights: np.ndarray) -> None:
         cores = learn(source, self._mean, self._factors, self.residuals_, weights)
         self.core_location_, self.core_scale_ = cores.location, cores.scale
+        found = explained(source, self._mean, self._factors, self.residuals_, weights)
+        self.explained_variance_, self.noise_variance_ = found.cores, found.noise
+        self.explained_variance_ratio_ = found.ratio
+        self.explained_variance_ratio_by_mode_ = found.by_mode
+        self.n_components_ = found.cores.size
 
     def _solve(self, source: Source, weight: np.ndarray | None, options: Options) -> Solution:
         loss = self._loss()
@@ -442,7 +457,7 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
             # A batch may be too small to learn the cores from; what is known is turned along.
             self.core_location_, self.core_scale_ = known.location, known.scale
             if batch.weights.sum() >= FEWEST_DRAWN:
-                self._learn_cores(source, batch.weights)
+                self._describe(source, batch.weights)
             self.loss_, self.n_samples_seen_ = batch.loss, self._stream.n_seen
         return self
 
@@ -565,3 +580,58 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
         model = CoreModel(self.core_location_, self.core_scale_)
         measured = source.reduce(ScorePass(self._factors, model, source.unit, source.dtype))
         return np.concatenate(measured.squares)
+
+    @by_chunks
+    def score_samples(self, X: Any) -> np.ndarray:
+        """Return the log-likelihood of each sample.
+
+        The model is that of probabilistic PCA: normal entries of the core with the variances
+        ``explained_variance_``, and beside the subspace noise of the size ``noise_variance_``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, a_1, ..., a_d) or (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        log_likelihood : ndarray of shape (n_samples,)
+            The larger, the more usual; lazy, as in :meth:`transform`.
+        """
+        source, _ = self._source(X)
+        entries = math.prod(self.sample_shape_)
+        model = Gaussian.of(self.explained_variance_, self.noise_variance_, entries)
+        cores = CoreModel(np.zeros(self.core_shape_), np.sqrt(model.variances))
+        inside = source.reduce(ScorePass(self._factors, cores, source.unit, source.dtype))
+        beside = source.reduce(ResidualPass(source.at(np.zeros(self.sample_shape_), self._factors)))
+        s = np.concatenate(beside.squares) * source.unit**2
+        return model.log_likelihood(np.concatenate(inside.squares), s)
+
+    def score(self, X: Any, y: object = None) -> float:
+        """Return the mean log-likelihood of samples, for cross-validation.
+
+        Outliers among them must not choose the ranks: of a ``CorrTensor``, the least likely
+        samples are left out, as many as ``breakdown`` allows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, a_1, ..., a_d) or (n_samples, n_features)
+            Samples that were held out.
+        y : object, default=None
+            Ignored.
+
+        Returns
+        -------
+        score : float
+            The larger, the better.
+
+        Examples
+        --------
+        >>> import corrtensor as ct
+        >>> from sklearn.model_selection import GridSearchCV
+        >>> X, _ = ct.datasets.planted(100, (8, 7), (3, 2), noise=0.3, rng=0)
+        >>> search = GridSearchCV(ct.CorrTensor(), {"ranks": [(2, 2), (3, 2), (4, 4)]}).fit(X)
+        >>> search.best_params_
+        {'ranks': (3, 2)}
+        """
+        return mean_of_best(np.asarray(self.score_samples(X)), getattr(self, "breakdown", 0.0))
