@@ -46,12 +46,12 @@ for i, face in enumerate(faces):
 # %%
 # The search
 # ----------
-# ``by="profile"`` looks at texture, place and likeness, not only at what the subspace cannot
+# ``distance="features"`` looks at texture, place and likeness, not only at what the subspace cannot
 # explain.
 
 stack = open_samples(folder.name)
 X = stack[:]
-detector = ct.TensorOutlierDetector(by="profile").fit(X)
+detector = ct.TensorOutlierDetector(distance="features").fit(X)
 score = -detector.score_samples(X)
 order = np.argsort(-score)
 flagged = detector.predict(X) == -1

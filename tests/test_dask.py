@@ -58,6 +58,7 @@ def assert_same_fit(have, want):
     for U, V in zip(have.factors_, want.factors_, strict=True):
         assert (U is None) == (V is None)
         if U is not None:
+            U, V = np.asarray(U), np.asarray(V)  # of a DataArray, @ is another product
             assert_allclose(U @ U.T, V @ V.T, atol=1e-8)
 
 

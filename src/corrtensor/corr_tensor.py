@@ -99,6 +99,8 @@ class CorrTensor(MultilinearSubspace):
         Threads; ``None`` for as many as BLAS may use. It never changes the result.
     block_size : int, default=None
         Samples worked on at a time; ``None`` for as many as a core's cache holds.
+    verbose : bool, default=False
+        Whether to print a line about the sweeps, one a second at most, and how the fit ended.
     callback : callable, default=None
         Called after every sweep as ``callback(sweep, objective, effective_samples, seconds)``;
         ends the fit there by returning true. With scikit-learn 1.9 or later its own callbacks,
@@ -183,6 +185,7 @@ class CorrTensor(MultilinearSubspace):
         tol: float = 1e-6,
         n_jobs: int | None = None,
         block_size: int | None = None,
+        verbose: bool = False,
         callback: Callable[..., object] | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
     ) -> None:
@@ -202,6 +205,7 @@ class CorrTensor(MultilinearSubspace):
         self.tol = tol
         self.n_jobs = n_jobs
         self.block_size = block_size
+        self.verbose = verbose
         self.callback = callback
         self.checkpoint = checkpoint
 

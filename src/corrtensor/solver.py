@@ -81,13 +81,13 @@ class Solution:
 
     @property
     def converged(self) -> bool:
-        """Whether the sweeps came to rest."""
+        """Whether the sweeps converged."""
         return self.status == "converged"
 
 
 # How sweeps can end, in words.
 STATUS = {
-    "converged": "the sweeps came to rest",
+    "converged": "converged in {n} sweeps",
     "max_iter": "did not converge in max_iter={n} sweeps; raise max_iter or tol",
     "rose": "stopped after {n} sweeps because another would raise the objective; the loss "
     "is not a concave function of the squared residual, or too few samples count",

@@ -32,7 +32,7 @@ from corrtensor.spectral import Rank, spectral, times
 from corrtensor.stream import Stream, absorb, begin
 from corrtensor.threads import team
 from corrtensor.variance import Gaussian, explained, mean_of_best
-from corrtensor.watching import CallbackSupportMixin, observer, with_callbacks
+from corrtensor.watching import CallbackSupportMixin, observer, say_end, told, with_callbacks
 
 __all__ = ["MultilinearSubspace"]
 
@@ -130,6 +130,8 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
         Threads; ``None`` for as many as BLAS may use. It never changes the result.
     block_size : int, default=None
         Samples worked on at a time; ``None`` for as many as a core's cache holds.
+    verbose : bool, default=False
+        Whether to print a line about the sweeps, one a second at most, and how the fit ended.
     callback : callable, default=None
         Called after every sweep as ``callback(sweep, objective, effective_samples, seconds)``;
         ends the fit there by returning true. With scikit-learn 1.9 or later its own callbacks,
@@ -214,6 +216,7 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
         tol: float = 1e-6,
         n_jobs: int | None = None,
         block_size: int | None = None,
+        verbose: bool = False,
         callback: Callable[..., object] | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
     ) -> None:
@@ -229,6 +232,7 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
         self.tol = tol
         self.n_jobs = n_jobs
         self.block_size = block_size
+        self.verbose = verbose
         self.callback = callback
         self.checkpoint = checkpoint
 
@@ -289,7 +293,10 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
         if getattr(self, "_skl_callbacks", None):
             context = self._init_callback_context(max_subtasks=options.max_iter)
             context.call_on_fit_task_begin(estimator=self)
-        options = replace(options, observe=observer(self.callback, self, context))
+        name, callback = type(self).__name__, self.callback
+        if self.verbose:
+            callback = told(name, options.max_iter, callback)
+        options = replace(options, observe=observer(callback, self, context))
         kept = nullcontext() if self.checkpoint is None else held(self.checkpoint)
         with kept, unchanged_on_error(self):
             X, _ = self._check(X, reset=True)
@@ -303,6 +310,8 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
             with team(source.n_threads):
                 solution = self._solve(source, weight, options)
                 self._keep(solution, as_float(np.dtype(X.dtype)))
+                if self.verbose:
+                    say_end(name, solution)
                 self._describe(source, times(solution.weights, weight))
             if self.checkpoint is not None:
                 Checkpoint(self.checkpoint, {}).remove()
