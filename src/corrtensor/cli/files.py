@@ -208,7 +208,8 @@ def write_samples(
     voice: Voice, task: str, path: str, where: str, out: str, reading: tuple[Any, Any, int]
 ) -> None:
     """Send samples through a model, block by block, into a file."""
-    from corrtensor.outputs import FORMATS, check_output_name, open_output
+    from corrtensor.outputs import check_output_name, open_output
+    from corrtensor.video_output import FORMATS
 
     pictures = task == "reconstruct"
     try:
