@@ -278,6 +278,6 @@ def test_arrays_elsewhere_are_refused_in_words():
 
 def test_reading_an_array_of_another_library_copies_nothing(planted):
     xp = pytest.importorskip("array_api_strict")
-    from corrtensor.containers import bare
+    from corrtensor._engine.containers import bare
 
     assert np.shares_memory(bare(xp.asarray(planted)), planted)

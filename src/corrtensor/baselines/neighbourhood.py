@@ -6,15 +6,13 @@ The mathematics, and why no step raises the objective, is in ``docs/method.md``.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self
 
 import numpy as np
 from scipy.linalg import polar
 from sklearn.neighbors import NearestNeighbors
 
-from ..checks import require_count, require_not_negative, require_positive
-from ..samples import unchanged_on_error
-from .one_sided import OneSided
+from corrtensor._base.checks import require_count, require_not_negative, require_positive
+from corrtensor.baselines.one_sided import OneSided
 
 __all__ = ["TwoDNPP"]
 
@@ -39,7 +37,7 @@ class TwoDNPP(OneSided):
     Parameters
     ----------
     rank : int, float or "auto", default=1
-        Number of columns of P, at most the number b of columns of a sample; or a share of the
+        Columns of the projection, at most the number b of those of a sample; or a share of the
         columns' energy in (0, 1), or ``"auto"`` for the elbow of their spectrum: as many as
         2DPCA then takes.
     norm : {"nuclear", "l21"}, default="nuclear"
@@ -54,10 +52,11 @@ class TwoDNPP(OneSided):
         ``E_i P``, and of P, at the start. Smaller comes closer to the norm and converges slower.
     sample_shape : tuple of int, optional
         Shape (a, b) of one sample when they come flattened; one entry may be -1.
-    sample_dim : str, optional
-        The dim of an ``xarray.DataArray`` that counts the samples; by default the first.
+    sample_dim : str, default=None
+        The dim of an ``xarray.DataArray`` that counts the samples; ``None`` is the first.
     output : {"auto", "tensor", "flat"}, default="auto"
-        How features come out, as in :class:`corrtensor.CorrTensor`.
+        How :meth:`transform` gives the cores: as tensors, as rows of features, or as what follows
+        is likely to need (:term:`output`).
     max_iter : int, default=200
         Largest number of reweightings.
     tol : float, default=5e-3
@@ -147,27 +146,6 @@ class TwoDNPP(OneSided):
         self.output = output
         self.max_iter = max_iter
         self.tol = tol
-
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn the projection.
-
-        Parameters
-        ----------
-        X : array of shape (n_samples, a, b)
-            Samples, or flattened samples of shape (n_samples, a * b).
-        y : object, default=None
-            Not learned from; with ``output="auto"`` it makes the features flat.
-
-        Returns
-        -------
-        TwoDNPP
-            The fitted estimator.
-        """
-        with unchanged_on_error(self):
-            self._check_parameters()
-            converged = self._fit(self._read_training(X, y))
-            self._warn_unless_converged(converged, self.max_iter)
-        return self
 
     def _fit(self, X: np.ndarray) -> bool:
         """Learn the projection and tell whether it is optimal."""
