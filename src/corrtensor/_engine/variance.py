@@ -51,7 +51,7 @@ class Explained:
     @property
     def ratio(self) -> np.ndarray:
         """The share of the total that each entry of a core explains."""
-        return self.cores / self.total
+        return self.cores / (self.total or 1.0)
 
     @property
     def by_mode(self) -> tuple[np.ndarray, ...]:
