@@ -42,7 +42,7 @@ def test_a_share_of_energy_by_hand(clean_images):
 @pytest.mark.parametrize("name", ONE_SIDED)
 @pytest.mark.parametrize("ranks", [None, (None, None), [None, None]])
 def test_a_method_of_columns_needs_a_rank(clean_images, name, ranks):
-    with pytest.raises(ValueError, match=r"None.* leaves every mode of the samples whole"):
+    with pytest.raises(ValueError, match=r"None.* projects no mode of the samples"):
         make(name, ranks).fit(clean_images)
 
 

@@ -59,8 +59,8 @@ class CorrTensor(MultilinearSubspace):
     Parameters
     ----------
     ranks : int, float, "auto", None or tuple of these, default=0.95
-        Columns of each factor, one entry per mode or one for all: a number, a share of energy,
-        ``"auto"``, or ``None`` to leave the mode whole (:term:`ranks`).
+        Columns of each factor, one entry per mode or one for all: a number, a share of
+        explained variance, ``"auto"``, or ``None`` not to project the mode (:term:`ranks`).
     alpha : float, default=4.0
         Power of the residual in the kernel. 2 is the Gaussian; larger cuts sharper.
     beta : float, default=2.0

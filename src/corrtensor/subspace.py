@@ -42,7 +42,7 @@ from corrtensor.losses import Loss, Power
 __all__ = ["MultilinearSubspace"]
 
 CENTERS = ("weighted", "plain", None)
-# The share of energy by which ranks that shall come by themselves are first chosen.
+# The share of variance by which ranks that shall come by themselves are first chosen.
 FIRST_SHARE = 0.95
 
 
@@ -58,8 +58,8 @@ class MultilinearSubspace(
     Parameters
     ----------
     ranks : int, float, "auto", None or tuple of these, default=0.95
-        Columns of each factor, one entry per mode or one for all: a number, a share of energy,
-        ``"auto"``, or ``None`` to leave the mode whole (:term:`ranks`).
+        Columns of each factor, one entry per mode or one for all: a number, a share of
+        explained variance, ``"auto"``, or ``None`` not to project the mode (:term:`ranks`).
     loss : loss object, default=None
         What a squared residual costs, see :mod:`corrtensor.losses`; ``None`` is least squares.
     center : {"weighted", "plain", None}, default="weighted"
@@ -98,7 +98,7 @@ class MultilinearSubspace(
     mean_ : ndarray of the samples' shape
         Mean.
     factors_ : tuple of ndarray or None
-        One orthonormal matrix per mode, ``None`` where the mode was left whole.
+        One orthonormal matrix per mode, ``None`` where the mode is not projected.
     weights_ : ndarray of shape (n_samples,)
         Weight of each sample, the largest 1.
     residuals_ : ndarray of shape (n_samples,)
@@ -108,7 +108,7 @@ class MultilinearSubspace(
     n_iter_ : int
         Sweeps run.
     converged_ : bool
-        Whether they came to rest.
+        Whether the sweeps converged.
     loss_ : loss object
         The loss with its constants frozen.
     core_location_, core_scale_ : ndarray of shape ``core_shape_``

@@ -23,7 +23,7 @@ STATUS = {
 
 @dataclass(frozen=True)
 class State:
-    """Where a sweep starts: a mean and one orthonormal factor per mode (``None``: left whole).
+    """Where a sweep starts: a mean and one orthonormal factor per mode (``None``: not projected).
 
     What is already known of the samples comes along: their squared norms, their squared
     residuals here, and how much each should count when the scale is set. ``spares`` are further

@@ -20,14 +20,14 @@ __all__ = ["OneSided"]
 def check_rank(rank: Any, shape: tuple[int, ...]) -> None:
     """Raise an error unless ``rank`` is a rule for the columns of matrices of this shape."""
     if rank is None:
-        raise ValueError("rank=None leaves every mode of the samples whole: give a rank")
+        raise ValueError("rank=None projects no mode of the samples: give a rank")
     if isinstance(rank, str) and rank == "auto":
         return
     if not is_number(rank):
-        raise TypeError(f"rank={rank!r} must be a whole number, a share of energy or 'auto'")
+        raise TypeError(f"rank={rank!r} must be an int, a share of variance or 'auto'")
     if not is_whole(rank):
         if not 0 < rank < 1:
-            raise ValueError(f"rank={rank!r}: a share of energy lies between 0 and 1")
+            raise ValueError(f"rank={rank!r}: a share of explained variance lies between 0 and 1")
         return
     require_count(rank=rank)
     if rank > shape[1]:

@@ -65,7 +65,7 @@ def fit(
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Learn the structure of samples, some of them spoiled, and save it as a model.
+    """Learn the structure of samples, outliers aside, and save it as a model.
 
     Example: corrtensor fit faces --ranks 20,20 -o faces.ct --report faces.html
     """
@@ -154,7 +154,7 @@ def fit_lines(record: dict[str, Any]) -> tuple[str, str]:
     return (
         f"{record['n_samples']} samples of {times(record['sample_shape'])}, "
         f"cores of {times(record['ranks'])}{sweeps}, {record['seconds']:.1f} s",
-        f"{len(rejected)} samples hardly count{names}",
+        f"{len(rejected)} outliers (weight below one half){names}",
     )
 
 

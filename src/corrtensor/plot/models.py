@@ -95,7 +95,8 @@ def weights(model: Any, *, ax: Axes | None = None) -> Axes:
     w = fitted(model, "weights_")
     ax = axes_or_new(ax)
     low = w < 0.5
-    points(ax, np.arange(len(w)), w, low, ("counts", f"counts less than half ({low.sum()})"))
+    words = ("usual", f"weight below one half ({low.sum()})")
+    points(ax, np.arange(len(w)), w, low, words)
     ax.axhline(0.5, color=LIMIT, linestyle="--", linewidth=1)
     ax.set(xlabel="sample", ylabel="weight", ylim=(-0.04, 1.04))
     return ax
@@ -135,7 +136,7 @@ def convergence(model: Any, *, ax: Axes | None = None) -> Axes:
 def outlier_map(
     model: Any, X: Any, *, names: Sequence[object] | None = None, ax: Axes | None = None
 ) -> Axes:
-    """Draw residual distance against score distance: outside and inside the subspace.
+    """Draw orthogonal distance against score distance: outside and inside the subspace.
 
     Parameters
     ----------
@@ -169,7 +170,7 @@ def outlier_map(
     points(ax, found.score, found.residual, beyond, words)
     ax.axvline(found.score_limit, color=LIMIT, linestyle="--", linewidth=1)
     ax.axhline(found.residual_limit, color=LIMIT, linestyle="--", linewidth=1)
-    ax.set(xlabel="score distance", ylabel="residual distance")
+    ax.set(xlabel="score distance", ylabel="orthogonal distance")
     if names is not None:
         write_names(ax, found, names)
     return ax
