@@ -77,10 +77,13 @@ class Likelihood:
 
         Examples
         --------
-        >>> import corrtensor as ct
+        >>> import numpy as np
+        >>> from corrtensor import CorrTensor
         >>> from sklearn.model_selection import GridSearchCV
-        >>> X, _ = ct.datasets.planted(100, (8, 7), (3, 2), noise=0.3, rng=0)
-        >>> search = GridSearchCV(ct.CorrTensor(), {"ranks": [(2, 2), (3, 2), (4, 4)]}).fit(X)
+        >>> rng = np.random.default_rng(0)
+        >>> A, B = rng.normal(size=(8, 3)), rng.normal(size=(7, 2))
+        >>> X = A @ rng.normal(size=(100, 3, 2)) @ B.T + 0.3 * rng.normal(size=(100, 8, 7))
+        >>> search = GridSearchCV(CorrTensor(), {"ranks": [(2, 2), (3, 2), (4, 4)]}).fit(X)
         >>> search.best_params_
         {'ranks': (3, 2)}
         """
