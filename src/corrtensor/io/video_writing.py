@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from corrtensor.io.stack import need
+from corrtensor._base.extras import need
 
 __all__ = ["FORMATS", "video_writer"]
 

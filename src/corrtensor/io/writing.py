@@ -22,10 +22,10 @@ from typing import Any
 
 import numpy as np
 
+from corrtensor._base.extras import need
 from corrtensor._base.files import held, refuse_link, refuse_special, replacing, sync_folder
 from corrtensor._base.names import cell
 from corrtensor.io.arrays import is_at_home
-from corrtensor.io.stack import need
 from corrtensor.io.video_writing import FORMATS, video_writer
 
 __all__ = ["Write", "check_output_name", "folder_replacing", "open_output"]
