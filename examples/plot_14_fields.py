@@ -58,7 +58,9 @@ explained = model.explained_variance_ratio_.sum()
 print(f"{100 * explained:.1f} % of the variance explained, outliers aside")
 
 found = fields.time.values[model.weights_ < 0.5]
-print(f"{len(found)} days rejected, {np.isin(found, time[dead]).sum()} of the 24 bad ones among them")
+print(
+    f"{len(found)} days rejected, {np.isin(found, time[dead]).sum()} of the 24 bad ones among them"
+)
 
 # %%
 # What the subspace makes of a day is again a field. The plain method has learned the faults, too.

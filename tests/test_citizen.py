@@ -142,13 +142,24 @@ def spoiled(X, kind):
     return X[rng.permutation(len(X))]
 
 
+def best_ranks(X):
+    return GridSearchCV(CorrTensor(), {"ranks": RANKS}, cv=5).fit(X).best_params_["ranks"]
+
+
+def test_a_search_over_ranks_finds_them(planted):
+    assert best_ranks(planted) == (4, 3)
+
+
 @pytest.mark.parametrize("kind", ["noise", "blocks", "times 50"])
 def test_a_search_over_ranks_is_not_led_astray(planted, kind):
-    def search(X):
-        return GridSearchCV(CorrTensor(), {"ranks": RANKS}, cv=5).fit(X).best_params_["ranks"]
+    assert best_ranks(spoiled(planted, kind)) == (4, 3)
 
-    assert search(planted) == (4, 3)
-    assert search(spoiled(planted, kind)) == (4, 3)
+
+def test_nor_by_a_fold_of_outliers_alone(planted):
+    """Appended, a fifth of outliers is all that the last of five folds holds."""
+    X, is_outlier = dummy_outliers(planted[40:], 40, rng=0)
+    assert is_outlier[160:].all()
+    assert best_ranks(X) == (4, 3)
 
 
 def test_cross_validation_without_targets(digits):
@@ -159,7 +170,9 @@ def test_cross_validation_without_targets(digits):
 
 def test_score_is_the_mean_of_the_likelier_samples(planted):
     model = CorrTensor((4, 3)).fit(planted)
-    each = np.sort(model.score_samples(planted))
+    own = np.square(planted - model.mean_).mean(axis=(1, 2))
+    noise = -60 * (1 + np.log(2 * np.pi * own))
+    each = np.sort(np.maximum(model.score_samples(planted), noise))
     assert model.score(planted) == pytest.approx(each[100:].mean())
     model.breakdown = 0.25
     assert model.score(planted) == pytest.approx(each[50:].mean())

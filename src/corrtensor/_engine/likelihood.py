@@ -11,7 +11,7 @@ from corrtensor._engine.arrays.dask_lazy import by_chunks
 from corrtensor._engine.arrays.source import Source
 from corrtensor._engine.core_distances import CoreModel, ScorePass
 from corrtensor._engine.passes import ResidualPass
-from corrtensor._engine.variance import Gaussian, explained, mean_of_best
+from corrtensor._engine.variance import Gaussian, explained, log_likelihood_of_noise, mean_of_best
 
 
 class Likelihood:
@@ -48,20 +48,30 @@ class Likelihood:
         log_likelihood : ndarray of shape (n_samples,)
             The larger, the more usual; lazy, as in :meth:`transform`.
         """
+        return self._likelihoods(X)[0]
+
+    @by_chunks
+    def _bounded(self, X: Any) -> np.ndarray:
+        """Return the log-likelihood, of no sample less than that of noise of its own size."""
+        return np.maximum(*self._likelihoods(X))
+
+    def _likelihoods(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         source, _ = self._source(X)
         entries = math.prod(self.sample_shape_)
         model = Gaussian.of(self.explained_variance_, self.noise_variance_, entries)
         cores = CoreModel(np.zeros(self.core_shape_), np.sqrt(model.variances))
         inside = source.reduce(ScorePass(self._factors, cores, source.unit, source.dtype))
         beside = source.reduce(ResidualPass(source.at(np.zeros(self.sample_shape_), self._factors)))
-        s = np.concatenate(beside.squares) * source.unit**2
-        return model.log_likelihood(np.concatenate(inside.squares), s)
+        s, norms = (np.concatenate(v) * source.unit**2 for v in (beside.squares, beside.norms))
+        likelihood = model.log_likelihood(np.concatenate(inside.squares), s)
+        return likelihood, log_likelihood_of_noise(norms, entries)
 
     def score(self, X: Any, y: object = None) -> float:
         """Return the mean log-likelihood of samples, for cross-validation.
 
-        Outliers among them must not choose the ranks: of a ``CorrTensor``, the least likely
-        samples are left out, as many as ``breakdown`` allows.
+        Outliers among them must not choose the ranks. So for a ``CorrTensor`` no sample counts as
+        less likely than noise of its own size, whatever the ranks, and the least likely samples
+        are left out, as many as ``breakdown`` allows.
 
         Parameters
         ----------
@@ -87,4 +97,7 @@ class Likelihood:
         >>> search.best_params_
         {'ranks': (3, 2)}
         """
-        return mean_of_best(np.asarray(self.score_samples(X)), getattr(self, "breakdown", 0.0))
+        left_out = getattr(self, "breakdown", 0.0)
+        if not left_out:
+            return float(np.mean(np.asarray(self.score_samples(X))))
+        return mean_of_best(np.asarray(self._bounded(X)), left_out)

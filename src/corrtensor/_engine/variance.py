@@ -115,6 +115,12 @@ class Gaussian:
         return -0.5 * (np.square(distances) + beside + logs)
 
 
+def log_likelihood_of_noise(squares: np.ndarray, n_entries: int) -> np.ndarray:
+    """Return that of samples as normal noise of their own size, given their squared norms."""
+    each = np.maximum(squares / n_entries, np.finfo(float).tiny)
+    return -0.5 * n_entries * (1 + np.log(2 * math.pi * each))
+
+
 def mean_of_best(values: np.ndarray, left_out: float) -> float:
     """Return the mean of all values but the least, of which a share is left out."""
     kept = max(1, math.ceil((1 - left_out) * len(values) - 1e-9))

@@ -20,7 +20,7 @@ from corrtensor._engine.solver import solve
 from corrtensor._engine.start import spectral
 from corrtensor._engine.state import Options
 from corrtensor._engine.threads import single_blas
-from corrtensor._robust.isolation import Split, Splits, spread
+from corrtensor._robust.isolation import FAR, Split, Splits, spread
 from corrtensor._robust.metric import SAMPLES, Frame, Metric, count_copies, see
 from corrtensor.losses import Power
 
@@ -172,9 +172,9 @@ class Asked:
         """Tell whether the others are far from a group, or it is surely no kind of its own."""
         group = ~split.kept
         if self.are_few(group):
-            # So few cannot tell what is foreign to them; copies of one sample are no kind.
-            entries = see(self.source, np.ones(len(group)))[1]
-            return bool(count_copies(entries, COPY)[group].min() >= group.sum() > 1)
+            # So few cannot tell. Twice as far as is needed will do, or copies of one sample.
+            copies = count_copies(see(self.source, np.ones(len(group)))[1], COPY)[group]
+            return split.distance >= 2 * FAR or bool(copies.min() >= len(copies) > 1)
         return bool(np.quantile(self.judged_by(group, FINE)[1][split.kept], 0.1) > 0)
 
 
