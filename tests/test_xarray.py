@@ -1,5 +1,7 @@
 """xarray in, xarray out: names, coordinates, order of dims, and nothing computed early."""
 
+import pickle
+
 import dask
 import dask.array as da
 import numpy as np
@@ -8,6 +10,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import corrtensor as ct
+from corrtensor.report import write_page
 
 xr = pytest.importorskip("xarray")
 
@@ -164,6 +167,29 @@ def test_a_second_fit_forgets_the_labels(field):
     model = ct.CorrTensor(RANKS).fit(field).fit(field.values)
     assert isinstance(model.mean_, np.ndarray)
     assert isinstance(model.transform(field.values), np.ndarray)
+
+
+@pytest.mark.parametrize("name", ["Corr-Tensor", "L1-2DPCA"])
+def test_plots_and_pages_take_it(field, tmp_path, name):
+    pytest.importorskip("matplotlib").use("agg")
+    X = field.transpose("lat", "lon", "time")
+    model = ct.make(name, 2 if name == "L1-2DPCA" else RANKS, sample_dim="time").fit(X)
+    drawn = ct.plot.outlier_map(model, X)
+    same = ct.plot.outlier_map(model, field)
+    places = [np.concatenate([c.get_offsets() for c in ax.collections]) for ax in (drawn, same)]
+    assert_allclose(places[0], places[1], rtol=1e-6)
+    assert sum(len(p) for p in places) == 120
+    ct.plot.factors(model)
+    page = write_page(tmp_path / "page.html", model, X).read_text(encoding="utf-8")
+    assert "60" in page
+
+
+def test_copies_keep_the_labels(field):
+    model = ct.CorrTensor(RANKS).fit(field)
+    again = pickle.loads(pickle.dumps(model))  # noqa: S301
+    xr.testing.assert_identical(again.transform(field), model.transform(field))
+    model.partial_fit(field)
+    assert model.partial_fit(field[:30]).mean_.dims == ("lat", "lon")
 
 
 def test_labels_are_saved(field, tmp_path):
