@@ -15,8 +15,6 @@ import numpy as np
 
 from corrtensor._engine.labels import Labels, is_xarray, open_xarray
 
-__all__ = ["Opened", "bare", "opened"]
-
 
 @dataclass(frozen=True)
 class Opened:

@@ -14,8 +14,6 @@ from typing import Any
 import numpy as np
 from sklearn.utils._set_output import _get_output_config
 
-__all__ = ["Labelled", "Labels", "Named", "is_xarray", "open_xarray", "table_wanted"]
-
 # What the directions of a mode are called: those of "lat" lie along "lat_component".
 COMPONENT = "_component"
 # Results that are samples or cores, and so have the name and the attributes of the samples.

@@ -15,8 +15,6 @@ from corrtensor._engine.shapes import check_finite
 from corrtensor._engine.subspace_transformer import SubspaceTransformer
 from corrtensor._engine.transformer import unchanged_on_error
 
-__all__ = ["OneSided"]
-
 
 def check_rank(rank: Any, shape: tuple[int, ...]) -> None:
     """Raise an error unless ``rank`` is a rule for the columns of matrices of this shape."""

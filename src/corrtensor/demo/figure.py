@@ -13,8 +13,6 @@ from matplotlib.gridspec import GridSpecFromSubplotSpec
 from corrtensor._base.files import replacing
 from corrtensor.demo import CaseResult, Fit
 
-__all__ = ["draw_demo", "save_figure"]
-
 # Blue and vermilion of Okabe and Ito, told apart by all; marks and words say the same again.
 GOOD, BAD = "#0072B2", "#D55E00"
 REJECTED = 8

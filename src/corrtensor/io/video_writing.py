@@ -10,8 +10,6 @@ import numpy as np
 
 from corrtensor._base.extras import need
 
-__all__ = ["FORMATS", "video_writer"]
-
 # Ending of the file, container and encoder, all of them in every build of FFmpeg that PyAV brings.
 FORMATS = {".mp4": ("mp4", "libx264"), ".mkv": ("matroska", "libx264"), ".avi": ("avi", "mpeg4")}
 FRAMES_PER_SECOND = 25

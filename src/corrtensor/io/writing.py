@@ -28,8 +28,6 @@ from corrtensor._base.names import cell
 from corrtensor.io.arrays import is_at_home
 from corrtensor.io.video_writing import FORMATS, video_writer
 
-__all__ = ["Write", "check_output_name", "folder_replacing", "open_output"]
-
 Write = Callable[[np.ndarray], None]
 HDF5_SUFFIXES = (".h5", ".hdf5")
 # Samples of a stored chunk take about this much.

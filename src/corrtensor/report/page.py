@@ -15,8 +15,6 @@ from corrtensor._base.files import replacing
 from corrtensor._engine.containers import bare
 from corrtensor.report.contents import check_request, page_data
 
-__all__ = ["write_page"]
-
 
 def write_page(
     path: str | os.PathLike[str],

@@ -20,8 +20,6 @@ from sklearn.utils.validation import check_is_fitted
 from corrtensor._base.extras import need
 from corrtensor._engine.containers import opened
 
-__all__ = ["by_chunks", "is_dask", "merged", "require"]
-
 # What a fitted estimator knows of every sample it was fitted to, and how its output is to be
 # wrapped: workers need none of it.
 LEFT_HERE = {"weights_", "residuals_", "outlier_scores_", "labels_", "diagnostics_"}
