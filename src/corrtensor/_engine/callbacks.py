@@ -24,6 +24,15 @@ except ImportError:  # scikit-learn before 1.9 has none
         return method
 
 
+__all__ = [
+    "CallbackSupportMixin",
+    "effective_samples",
+    "observer",
+    "say_end",
+    "told",
+    "with_callbacks",
+]
+
 Observer = Callable[[Snapshot], object]
 
 
