@@ -44,6 +44,8 @@ def open_stack(
 
     with voice.progress("reading images") as update:
         stack = open_samples(where, size=size, colour=colour, axis=axis, progress=update)
+    if stack.note:
+        voice.note(stack.note)
     voice.list_skipped(stack.skipped, len(stack))
     return stack
 

@@ -52,12 +52,15 @@ class Stack:
         A label for each sample.
     skipped : tuple of Skipped, default=()
         Files that were left out.
+    note : str, default=""
+        What was done to the samples that whoever gave them should know.
     """
 
     array: Any
     names: tuple[str, ...] | None = None
     labels: np.ndarray | None = None
     skipped: tuple[Skipped, ...] = ()
+    note: str = ""
 
     @property
     def shape(self) -> tuple[int, ...]:
