@@ -1,0 +1,45 @@
+"""Why a sample is odd, in words: only what was measured, the one or two things that stand out."""
+
+from __future__ import annotations
+
+import numpy as np
+
+__all__ = ["NO_REASON", "reasons"]
+
+NO_REASON = "unusual, no single reason"
+# Robust standard deviations at which something stands out, and how much darker is dark.
+CLEAR, FAR = 3.0, 3.5
+# Logarithm of a contrast that is next to none, beside the usual one in standard deviations.
+NEARLY_NONE = -8.0
+# The likeness that a turn or the negative must bring, stretched as Fisher does.
+TURNED = ("turned by 90°", "upside down", "turned by 90°", "negative")
+
+
+def reasons(measured: dict[str, np.ndarray], cut: float) -> list[tuple[str, ...]]:
+    """Return for each sample what stands out; nothing where its score is within the cut."""
+    return [
+        in_words({name: values[i] for name, values in measured.items()})
+        if measured["score"][i] > cut
+        else ()
+        for i in range(len(measured["score"]))
+    ]
+
+
+def in_words(one: dict[str, np.ndarray]) -> tuple[str, ...]:
+    """Return the one or two things that stand out of one sample, the clearest first."""
+    if one["contrast"] < NEARLY_NONE:
+        return ("nearly constant",)
+    turned = TURNED[-len(one["turned"]) :][int(one["turned"].argmax())]
+    candidates = [
+        (float(one["turn"]), CLEAR, turned),
+        (float(one["detail"]), CLEAR, "noise-like"),
+        (-float(one["detail"]), CLEAR, "blurred"),
+        (float(one["cover"]), CLEAR, "partly covered"),
+        (float(one["level"]), FAR, "bright"),
+        (-float(one["level"]), FAR, "dark"),
+        (float(one["contrast"]), FAR, "high contrast"),
+        (-float(one["contrast"]), FAR, "faint"),
+        (float(one["likeness"]), CLEAR, "unlike all others"),
+    ]
+    clear = sorted((c for c in candidates if c[0] > c[1]), key=lambda c: -c[0] / c[1])
+    return tuple(words for _, _, words in clear[:2]) or (NO_REASON,)
