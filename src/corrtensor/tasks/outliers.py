@@ -26,10 +26,10 @@ ON_THE_CUT = 1e-6
 class TensorOutlierDetector(OutlierMixin, BaseEstimator):
     """Samples that are unlike the others, and why.
 
-    Five things are measured of every sample beside the few others that it resembles most: its
+    Four things are measured of every sample beside the few others that it resembles most: its
     texture, its likeness to them, whether it would be more like them if it were turned or made
-    negative, its distance in the metric that the search of samples uses, and its distance from
-    the subspace. Samples without weight in the fit are not learned from.
+    negative, and its distance in the metric of the search of samples. What is usual is learned
+    from samples that count in the fit of a robust subspace.
 
     Parameters
     ----------
@@ -153,14 +153,14 @@ class TensorOutlierDetector(OutlierMixin, BaseEstimator):
         -------
         measured : dict of ndarray
             ``score``; in robust standard deviations above the usual ``texture``, ``likeness``,
-            ``turn``, ``distance``, ``residual``, of which the score is made, and ``detail``,
-            ``level``, ``contrast``, ``cover``; and ``nearest``, the number of the most similar
+            ``turn``, ``distance``, of which the score is made, and ``detail``, ``level``,
+            ``contrast``, ``cover``; and ``nearest``, the number of the most similar
             usual sample among those of the fit.
         """
         check_is_fitted(self)
         if hasattr(self.subspace_, "_check"):
             self.subspace_._check(X)
-        return self.profile_.measure(self.subspace_, X)
+        return self.profile_.measure(X)
 
     def explain(self, X: Any) -> list[tuple[str, ...]]:
         """Return for each sample the one or two ways in which it stands out, in words.

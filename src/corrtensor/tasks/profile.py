@@ -1,7 +1,7 @@
 """How unlike the others a sample is: the parts of one score.
 
 A sample is held against the few others that it resembles most, so that a folder may hold several
-kinds of pictures. Five things are measured, each against how much the others differ in it:
+kinds of pictures. Four things are measured, each against how much the others differ in it:
 
 texture
     the energy in every shell of directions (in each mode the leading one, then the next three,
@@ -11,12 +11,11 @@ likeness
 turn
     by how much the likeness grows when the sample is turned by right angles, or made negative;
 distance
-    how far it lies in the metric by which the search of samples judges whole groups;
-residual
-    how much of it the subspace does not explain.
+    how far it lies in the metric by which the search of samples judges whole groups.
 
-Each is counted in robust standard deviations above the median; what lies above adds up in squares,
-the larger one of the last two only. See ``docs/method.md``, section 7.
+Each is counted in robust standard deviations above the median; what lies above adds up in squares.
+All is learned from samples that count in the subspace. Its residuals are no part: they added
+nothing to the metric, and on pictures of several kinds they took away. See ``docs/outliers.md``.
 """
 
 from __future__ import annotations
@@ -35,12 +34,11 @@ from corrtensor.chunked import is_dask, unwrapped
 from corrtensor.kernels import row_squares
 from corrtensor.samples import check_finite, is_on_disk
 from corrtensor.sources import LARGE, Source
-from corrtensor.tasks.features import squared_residuals
 
 __all__ = ["MEASURED", "PARTS", "Normal", "Profile", "fit_profile"]
 
 # The parts of the score, and what only helps to put it in words.
-PARTS = ("texture", "likeness", "turn", "distance", "residual")
+PARTS = ("texture", "likeness", "turn", "distance")
 MEASURED = (*PARTS, "detail", "level", "contrast", "cover")
 # The largest score that is usual, over the upper quartile of those of good samples: beyond it lie
 # about 1 % of these. Measured in studies/outliers.
@@ -130,18 +128,17 @@ class Profile:
     scale: np.ndarray
     limit: float
 
-    def measure(self, subspace: Any, X: Any) -> dict[str, np.ndarray]:
+    def measure(self, X: Any) -> dict[str, np.ndarray]:
         """Return what is measured of samples, in standard deviations above the usual.
 
         Beside ``MEASURED``: ``score``, 1 at the limit; ``turned``, the likeness after each turn
         and of the negative; and ``nearest``, the number of the most similar usual sample.
         """
         found: dict[str, list[np.ndarray]] = {}
-        for x in blocks_of(subspace, X):
+        for x in blocks_of(X, self.mean.shape):
             scaled = x / self.unit
             seen = observe(scaled, self.mean, self.bases, self.floor, self.metric)
             seen |= compare(view(scaled), self.references)
-            seen["lost"] = log_residuals(subspace, x)
             values = relate(seen, self.usual, self.local)
             for name, value in values.items():
                 found.setdefault(name, []).append(value)
@@ -155,9 +152,7 @@ class Profile:
 
 def combined(parts: dict[str, np.ndarray]) -> np.ndarray:
     """Return the score of samples from their parts."""
-    far = np.maximum(parts["distance"], parts["residual"])
-    rows = (parts["texture"], parts["likeness"], parts["turn"], far)
-    return np.sqrt(sum(np.square(np.maximum(row, 0.0)) for row in rows))
+    return np.sqrt(sum(np.square(np.maximum(parts[name], 0.0)) for name in PARTS))
 
 
 def observe(
@@ -204,7 +199,6 @@ def relate(
         "likeness": -seen["like"],
         "turn": seen["turned"].max(axis=1) - seen["like"],
         "distance": seen["away"] - usual["away"][likes].mean(axis=1),
-        "residual": seen["lost"] - usual["lost"][likes].mean(axis=1),
         "detail": np.average(texture, axis=1, weights=usual["finest"]),
         "level": seen["level"],
         "contrast": seen["contrast"],
@@ -216,8 +210,8 @@ def relate(
 
 def fit_profile(subspace: Any, X: Any, weights: np.ndarray | None) -> Profile:
     """Learn the profile of the samples that count in the subspace, from some of them."""
-    drawn, numbers = draw(subspace, X, weights)
-    lost = log_residuals(subspace, drawn)
+    shape = getattr(subspace, "sample_shape_", None) or tuple(np.shape(X)[1:])
+    drawn, numbers = draw(X, shape, weights)
     largest = float(np.median(np.abs(drawn).max(axis=tuple(range(1, drawn.ndim)))))
     unit = 2.0 ** math.floor(math.log2(largest)) if largest else 1.0
     x = drawn / unit
@@ -227,13 +221,13 @@ def fit_profile(subspace: Any, X: Any, weights: np.ndarray | None) -> Profile:
     floor = RELATIVE_FLOOR * np.median(energies, axis=0) + np.finfo(float).tiny
     source, all_of_them = Source(x, origin=np.zeros(1), unit=1.0), np.ones(len(x))
     metric = see(source, row_squares(x), all_of_them).metric(all_of_them, SHRINK)
-    seen = observe(x, mean, bases, floor, metric) | {"lost": lost}
+    seen = observe(x, mean, bases, floor, metric)
     odd = fit_normal(seen["energies"]).log_distance(seen["energies"])
     rows = np.flatnonzero(odd <= np.quantile(odd, KEPT[0]))
     rows = rows[np.linspace(0, len(rows) - 1, min(REFERENCES, len(rows))).astype(int)]
     references = normalised(view(x[rows]))
     seen |= compare(view(x), references)
-    usual = {name: seen[name][rows] for name in ("energies", "away", "lost", "flat")}
+    usual = {name: seen[name][rows] for name in ("energies", "away", "flat")}
     texture = relate(seen, usual, None)["energies"]
     local = fit_normal(texture)
     usual["finest"] = finest(bases, mean.shape)
@@ -248,13 +242,6 @@ def fit_profile(subspace: Any, X: Any, weights: np.ndarray | None) -> Profile:
         unit, mean, bases, floor, metric, references, numbers[rows], local, usual,
         location, scale, limit,
     )  # fmt: skip
-
-
-def log_residuals(subspace: Any, x: np.ndarray) -> np.ndarray:
-    """Return the logarithms of the squared residuals of samples, but for rounding."""
-    taken = x if getattr(subspace, "sample_shape", None) is None else x.reshape(len(x), -1)
-    s = squared_residuals(subspace, taken)
-    return np.log(np.maximum(s, SMALLEST * row_squares(x)) + np.finfo(float).tiny)
 
 
 def finest(bases: tuple[np.ndarray | None, ...], shape: tuple[int, ...]) -> np.ndarray:
@@ -276,15 +263,17 @@ def flat_share(small: np.ndarray) -> np.ndarray:
     return np.asarray((spans <= FLAT * whole).mean(axis=1))
 
 
-def draw(subspace: Any, X: Any, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+def draw(
+    X: Any, shape: tuple[int, ...], weights: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray]:
     """Return some of the samples that count, in double precision, and their numbers."""
-    X = as_samples(subspace, X)
-    n = int(X.shape[0])
-    counting = np.arange(n) if weights is None else np.flatnonzero(weights >= 0.5)
-    counting = counting if len(counting) else np.arange(n)
-    most = min(DRAWN, max(FEWEST_DRAWN, DRAWN_BYTES // (8 * math.prod(X.shape[1:]))))
-    places = np.linspace(0, len(counting) - 1, min(len(counting), most)).astype(int)
-    numbers = counting[np.unique(places)]
+    X = in_shape(X, shape)
+    counting = np.arange(X.shape[0]) if weights is None else np.flatnonzero(weights >= 0.5)
+    counting = counting if len(counting) else np.arange(X.shape[0])
+    most = min(DRAWN, max(FEWEST_DRAWN, DRAWN_BYTES // (8 * math.prod(shape))))
+    numbers = counting[
+        np.unique(np.linspace(0, len(counting) - 1, min(len(counting), most)).astype(int))
+    ]
     if is_dask(X):
         x = np.asarray(X[numbers].compute(), dtype=np.float64)
         check_finite(x, at=numbers)
@@ -292,19 +281,19 @@ def draw(subspace: Any, X: Any, weights: np.ndarray | None) -> tuple[np.ndarray,
     return Source(X, origin=np.zeros(1), unit=1.0).take(numbers), numbers
 
 
-def as_samples(subspace: Any, X: Any) -> Any:
-    """Return samples that the subspace has checked in their own shape."""
+def in_shape(X: Any, shape: tuple[int, ...]) -> Any:
+    """Return samples that have been checked in their own shape."""
     X = unwrapped(X)
     if is_dask(X) or is_on_disk(X):
         return X
     X = np.asarray(X)
     X = X.astype(np.float64) if X.dtype == object else X
-    return X.reshape(len(X), *getattr(subspace, "sample_shape_", X.shape[1:]))
+    return X.reshape(len(X), *shape)
 
 
-def blocks_of(subspace: Any, X: Any) -> Iterator[np.ndarray]:
+def blocks_of(X: Any, shape: tuple[int, ...]) -> Iterator[np.ndarray]:
     """Yield blocks of samples in double precision."""
-    source = Source(as_samples(subspace, X), origin=np.zeros(1), unit=1.0)
+    source = Source(in_shape(X, shape), origin=np.zeros(1), unit=1.0)
     for lo, _, x in source.blocks(0, source.n_samples):
         check_finite(x, first=lo)
         yield x.astype(np.float64, copy=False)
@@ -328,11 +317,11 @@ def turn(x: np.ndarray, k: int) -> np.ndarray:
     return y[:, rows][:, :, np.arange(b) * y.shape[2] // b]
 
 
-def view(x: np.ndarray) -> np.ndarray:
+def view(x: np.ndarray, most: int = VIEW) -> np.ndarray:
     """Return samples at a small size: means over blocks in the first two modes."""
     for mode in (1, 2):
-        if mode < x.ndim and x.shape[mode] > VIEW:
-            edges = np.linspace(0, x.shape[mode], VIEW + 1).astype(int)
+        if mode < x.ndim and x.shape[mode] > most:
+            edges = np.linspace(0, x.shape[mode], most + 1).astype(int)
             counts = np.diff(edges).reshape(-1, *[1] * (x.ndim - mode - 1))
             x = np.add.reduceat(x, edges[:-1], axis=mode) / counts
     return x
