@@ -298,7 +298,11 @@ def test_locks_of_many_processes_hold_one_another_off(tmp_path):
 
 
 def start(*arguments):
-    call = [sys.executable, "-c", "from corrtensor.cli import main; main()", *map(str, arguments)]
+    # Under nohup, or behind a shell's "&", signals are ignored from birth: not here.
+    heard = "from signal import *; [signal(s, SIG_DFL) for s in (SIGTERM, SIGHUP)]; "
+    heard += "signal(SIGINT, default_int_handler); "
+    code = heard + "from corrtensor.cli import main; main()"
+    call = [sys.executable, "-c", code, *map(str, arguments)]
     return subprocess.Popen(call, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
 
 

@@ -15,8 +15,8 @@ from corrtensor._robust.search import Verdict, search
 from corrtensor.losses import Correntropy, Loss
 from corrtensor.solver import Options, Solution, State, measured, rounding_of, solve
 from corrtensor.sources import Source
-from corrtensor.spectral import Rank, survey, times
-from corrtensor.subspace import MultilinearSubspace, refuse_identical
+from corrtensor.spectral import Rank, times
+from corrtensor.subspace import MultilinearSubspace
 from corrtensor.watching import effective_samples
 
 __all__ = ["CorrTensor", "RejectionWarning"]
@@ -204,10 +204,7 @@ class CorrTensor(MultilinearSubspace):
             raise ValueError(f"breakdown={share!r} must lie from 0 to 0.5")
         if self.scale != "auto":
             return sample_weight, None
-        known = survey(source, centered=options.center is not None, weights=sample_weight)
-        refuse_identical(known, sample_weight, np.finfo(source.dtype).eps)
-        assert known.norms is not None  # noqa: S101
-        verdict = search(source, known.norms, ranks, options, sample_weight, float(share))
+        verdict = search(source, ranks, options, sample_weight, float(share))
         return times(verdict.kept.astype(float), sample_weight), verdict
 
     def _first_state(self, source: Source, start: State) -> State:

@@ -5,10 +5,12 @@ The start of every iteration (``docs/method.md``, section 2), and a published me
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from scipy.linalg import eigh
 
-from corrtensor.kernels import RawPass, recenter
+from corrtensor.kernels import RawPass, recenter, unfold
 from corrtensor.sketch import first_basis, leading_of_large
 from corrtensor.solver import State, fix_signs, leading
 from corrtensor.sources import LARGE, Source
@@ -79,13 +81,20 @@ def spectral(
     return State(mean, tuple(factors), norms, spares=spares)
 
 
-def survey(source: Source, *, centered: bool = True, weights: np.ndarray | None = None) -> State:
-    """Return the mean and the samples' norms alone: no mode has a factor."""
-    part = source.reduce(RawPass(()), weights=weights)
-    mean = (
-        np.asarray(part.sums.first) / part.sums.weight if centered else np.zeros_like(source.origin)
-    )
-    return State(mean, (None,) * mean.ndim, np.concatenate(part.norms))
+def leading_of_some(
+    source: Source, weights: np.ndarray, mean: np.ndarray, mode: int, k: int
+) -> np.ndarray:
+    """Return about ``k`` leading directions of a large mode, learned from some of its fibres."""
+    shape, n = source.sample_shape, source.n_samples
+    others = math.prod(shape) // shape[mode]
+    places = np.linspace(0, others - 1, min(others, -(-2 * k // n))).astype(int)
+    A = np.empty((n, len(places), shape[mode]))
+    source.fill(A, lambda x: unfold(x - mean.astype(x.dtype), mode)[:, places])
+    A = (A * np.sqrt(weights)[:, None, None])[weights > 0].reshape(-1, shape[mode])
+    if len(A) >= shape[mode]:
+        return leading(A.T @ A, k)
+    # By way of the smaller Gram matrix; an orthonormal basis also where that has no energy left.
+    return np.linalg.qr(A.T @ leading(A @ A.T, min(len(A), k)))[0]
 
 
 def times(weights: np.ndarray, sample_weight: np.ndarray | None) -> np.ndarray:
