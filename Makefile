@@ -13,7 +13,7 @@ PIP := -m pip install -qq --disable-pip-version-check --root-user-action=ignore
 .PHONY: demo test test-slow test-lowest test-kernels test-sdist mutants lint paper robustness bench torture docs docs-test clean
 
 demo: .venv/demo.stamp
-	$(BIN)/corrtensor demo
+	$(BIN)/corrtensor demo --force
 
 test: lint
 	@echo 'tests'

@@ -38,6 +38,8 @@ RECORDS: Mapping[str, str] = MappingProxyType(
         "DecisionGraph": "corrtensor.tasks.density_peaks",
         "Normal": "corrtensor.tasks.profile",
         "Profile": "corrtensor.tasks.profile",
+        "Frame": "corrtensor._robust.metric",
+        "Metric": "corrtensor._robust.metric",
         "Stream": "corrtensor.stream",
         "State": "corrtensor.solver",
         "Snapshot": "corrtensor.solver",

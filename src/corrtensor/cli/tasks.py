@@ -1,4 +1,4 @@
-"""Commands that answer a question about every sample: outliers, cluster."""
+"""Clusters of samples: cluster."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,7 +17,6 @@ from corrtensor.cli.steps import (
     samples_of,
     table_writer,
 )
-from corrtensor.names import printable
 
 if TYPE_CHECKING:
     from corrtensor.inputs import Stack
@@ -27,101 +26,7 @@ __all__ = ["add_commands"]
 
 def add_commands(app: typer.Typer) -> None:
     """Add the commands to the application."""
-    app.command()(outliers)
     app.command()(cluster)
-
-
-def outliers(
-    where: options.Input,
-    model: options.Trained = None,
-    table: options.Table = None,
-    by: Annotated[
-        str,
-        typer.Option(
-            help="profile: unlike the others in any way; residual: not explained by the subspace."
-        ),
-    ] = "profile",
-    top: Annotated[int, typer.Option(min=0, help="How many to print.")] = 20,
-    share: Annotated[
-        float | None, typer.Option(help="Share of the samples to flag, if it is known.")
-    ] = None,
-    ranks: options.Ranks = "0.95",
-    size: options.Size = None,
-    colour: options.Colour = None,
-    axis: options.Axis = 0,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
-) -> None:
-    """List the samples from the most unusual on.
-
-    Example: corrtensor outliers faces --csv outliers.csv
-    """
-    voice = Voice(as_json, quiet)
-    chosen, shape = options.parse_ranks(ranks), options.parse_size(size)
-    if by not in ("profile", "residual"):
-        raise typer.BadParameter(f"--by {by}: use profile or residual")
-    if share is not None and not 0 < share <= 0.5:
-        raise typer.BadParameter(f"--share {share}: a share lies in (0, 0.5]")
-    with exit_codes(voice), claimed(table, inputs=[where, model]):
-        subspace = None if model is None else load_model(model)
-        stack = open_stack(voice, where, shape, colour, axis)
-        if subspace is not None:
-            check_shape(str(model), subspace, stack, where)
-        detector = detector_of(subspace, chosen, by, share)
-        if subspace is None or not hasattr(subspace, "score_samples"):
-            fit_with_progress(voice, "fitting", detector, samples_of(stack))
-        scores = detector.score_samples(samples_of(stack))
-        say_outliers(voice, stack, scores, detector.offset_, table, top)
-
-
-def detector_of(subspace: Any, ranks: Any, by: str, share: float | None) -> Any:
-    """Return a detector: the loaded one, or one with the loaded or a new subspace."""
-    from sklearn.frozen import FrozenEstimator
-
-    from corrtensor.corr_tensor import CorrTensor
-    from corrtensor.tasks import TensorOutlierDetector
-
-    if hasattr(subspace, "score_samples"):
-        return subspace
-    inner = CorrTensor(ranks) if subspace is None else FrozenEstimator(subspace)
-    return TensorOutlierDetector(
-        None if subspace is None and ranks == 0.95 else inner,
-        contamination="auto" if share is None else share,
-        by=by,
-    )
-
-
-def say_outliers(
-    voice: Voice, stack: "Stack", scores: Any, offset: float, table: Path | None, top: int
-) -> None:
-    """Print the most unusual samples, and write all of them."""
-    order = scores.argsort(kind="stable").tolist()
-    rows = [
-        (place, k, name_of(stack, k), float(f"{-scores[k]:.6g}"), int(scores[k] < offset))
-        for place, k in enumerate(order, start=1)
-    ]
-    if table is not None:
-        table_writer(table, ("rank", "sample", "name", "distance", "outlier"), rows)
-    flagged = sum(row[-1] for row in rows)
-    first = [
-        {"rank": r, "sample": k, "name": n, "distance": -float(scores[k]), "outlier": bool(f)}
-        for r, k, n, _, f in rows[:top]
-    ]
-    record = {
-        "n_samples": len(rows),
-        "n_outliers": flagged,
-        "cut": -offset,
-        "samples": first,
-        "csv": None if table is None else str(table),
-        "skipped": [{"name": entry.name, "reason": entry.reason} for entry in stack.skipped],
-    }
-    lines = [f"{flagged} of {len(rows)} samples are outliers (distance above {-offset:.4g})"]
-    lines += [
-        f"{r:4d}  {'*' if f else ' '}  {d:>10.6g}  {printable(n)}" for r, k, n, d, f in rows[:top]
-    ]
-    if table is not None:
-        lines.append(f"All samples: {table}")
-    voice.result(record, *lines)
 
 
 def cluster(
@@ -137,6 +42,7 @@ def cluster(
     size: options.Size = None,
     colour: options.Colour = None,
     axis: options.Axis = 0,
+    force: options.Force = False,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -146,7 +52,7 @@ def cluster(
     """
     voice = Voice(as_json, quiet)
     chosen, shape = options.parse_ranks(ranks), options.parse_size(size)
-    with exit_codes(voice), claimed(table, out, inputs=[where, model]):
+    with exit_codes(voice), claimed(table, out, inputs=[where, model], force=force):
         loaded = None if model is None else load_model(model, "transform")
         stack = open_stack(voice, where, shape, colour, axis)
         if loaded is not None:

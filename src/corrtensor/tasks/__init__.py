@@ -2,6 +2,7 @@
 
 from corrtensor.tasks.classification import CorrentropyCenterClassifier
 from corrtensor.tasks.clustering import DecisionGraph, DensityPeaksKMeans
+from corrtensor.tasks.duplicates import Duplicates, find_duplicates
 from corrtensor.tasks.nearest_subspace import SubspaceClassifier
 from corrtensor.tasks.outliers import TensorOutlierDetector
 
@@ -9,6 +10,8 @@ __all__ = [
     "CorrentropyCenterClassifier",
     "DecisionGraph",
     "DensityPeaksKMeans",
+    "Duplicates",
     "SubspaceClassifier",
     "TensorOutlierDetector",
+    "find_duplicates",
 ]

@@ -29,9 +29,8 @@ from typing import Any
 import numpy as np
 from sklearn.covariance import ledoit_wolf
 
-from corrtensor._robust.metric import Metric, see
+from corrtensor._robust.metric import Frame, Metric
 from corrtensor.chunked import is_dask, unwrapped
-from corrtensor.kernels import row_squares
 from corrtensor.samples import check_finite, is_on_disk
 from corrtensor.sources import LARGE, Source
 
@@ -119,7 +118,7 @@ class Profile:
     mean: np.ndarray
     bases: tuple[np.ndarray | None, ...]
     floor: np.ndarray
-    metric: Metric | None
+    metric: Metric
     references: np.ndarray
     numbers: np.ndarray
     local: Normal
@@ -160,13 +159,13 @@ def observe(
     mean: np.ndarray,
     bases: tuple[np.ndarray | None, ...],
     floor: np.ndarray,
-    metric: Metric | None,
+    metric: Metric,
 ) -> dict[str, np.ndarray]:
     """Return what can be said of each sample of a block by itself."""
     flat = x.reshape(len(x), -1)
     return {
         "energies": np.log(shell_energies(x - mean, bases) + floor),
-        "away": np.zeros(len(x)) if metric is None else metric.measure(x),
+        "away": metric.measure(x),
         "level": flat.mean(axis=1),
         "contrast": np.log(np.maximum(flat.std(axis=1), SMALLEST)),
         "flat": flat_share(view(x)),
@@ -220,7 +219,8 @@ def fit_profile(subspace: Any, X: Any, weights: np.ndarray | None) -> Profile:
     energies = shell_energies(x - mean, bases)
     floor = RELATIVE_FLOOR * np.median(energies, axis=0) + np.finfo(float).tiny
     source, all_of_them = Source(x, origin=np.zeros(1), unit=1.0), np.ones(len(x))
-    metric = see(source, row_squares(x), all_of_them).metric(all_of_them, SHRINK)
+    frame = Frame.of(source, all_of_them)
+    metric = Metric.of(frame, frame.entries(source), all_of_them, SHRINK)
     seen = observe(x, mean, bases, floor, metric)
     odd = fit_normal(seen["energies"]).log_distance(seen["energies"])
     rows = np.flatnonzero(odd <= np.quantile(odd, KEPT[0]))
