@@ -1,4 +1,4 @@
-"""How unusual every sample is: outside the subspace, inside it, and both against their limits."""
+"""How unusual every sample is: by the one score, and outside and inside the subspace."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.frozen import FrozenEstimator
 
 from corrtensor.losses import weights_of
 from corrtensor.tasks.features import squared_residuals, weighted_median
+from corrtensor.tasks.outliers import TensorOutlierDetector
+from corrtensor.tasks.reasons import reasons
 
 __all__ = ["Distances", "distances", "score_distances"]
 
@@ -34,7 +37,11 @@ class Distances:
     weights : ndarray of shape (n_samples,) or None
         How much each sample counts, the largest 1; ``None`` if the method has no weights.
     residual_limit, score_limit : float
-        Where usual distances end, see :class:`corrtensor.TensorOutlierDetector`.
+        Where usual distances end.
+    unusual : ndarray of shape (n_samples,)
+        The score of :class:`corrtensor.TensorOutlierDetector`, 1 at its cut: the one ranking.
+    reasons : list of tuple of str
+        What stands out of those beyond the cut.
     """
 
     residual: np.ndarray
@@ -42,18 +49,8 @@ class Distances:
     weights: np.ndarray | None
     residual_limit: float
     score_limit: float
-
-    @property
-    def unusual(self) -> np.ndarray:
-        """The larger of the two distances, each in units of its limit."""
-        parts = [
-            d / limit if limit > 0 else (d > 0).astype(float)
-            for d, limit in (
-                (self.residual, self.residual_limit),
-                (self.score, self.score_limit),
-            )
-        ]
-        return np.maximum(*parts)
+    unusual: np.ndarray
+    reasons: list[tuple[str, ...]]
 
 
 def score_distances(model: Any, X: Any) -> np.ndarray:
@@ -85,6 +82,8 @@ def distances(model: Any, X: Any) -> Distances:
         One number of each kind for every sample.
     """
     s = squared_residuals(model, X)
+    detector = TensorOutlierDetector(FrozenEstimator(model)).fit(X)
+    measured = detector.measure(X)
     loss, score = getattr(model, "loss_", None), score_distances(model, X)
     weights = None if loss is None else weights_of(loss, s)
     return Distances(
@@ -93,6 +92,8 @@ def distances(model: Any, X: Any) -> Distances:
         weights=weights,
         residual_limit=float(np.sqrt(upper_cut(s, weights))),
         score_limit=float(np.sqrt(upper_cut(np.square(score), weights))),
+        unusual=measured["score"] / -detector.offset_,
+        reasons=reasons(measured, -detector.offset_),
     )
 
 

@@ -34,7 +34,7 @@ SIDE, SMALL = 128, 96
 # Samples that set the range of all pictures.
 PILOTS = 32
 # The histogram: its size and how many bars.
-WIDTH, HEIGHT, LEFT, TOP, BOTTOM, BARS = 920, 220, 14, 14, 178, 60
+WIDTH, HEIGHT, LEFT, TOP, BOTTOM, BARS = 560, 200, 14, 14, 158, 50
 
 
 def write_outlier_page(

@@ -160,7 +160,7 @@ class TensorOutlierDetector(OutlierMixin, BaseEstimator):
         check_is_fitted(self)
         if hasattr(self.subspace_, "_check"):
             self.subspace_._check(X)
-        return self.profile_.measure(X)
+        return self.profile_.measure(X, getattr(self.subspace_, "block_size", None))
 
     def explain(self, X: Any) -> list[tuple[str, ...]]:
         """Return for each sample the one or two ways in which it stands out, in words.

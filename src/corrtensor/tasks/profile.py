@@ -127,14 +127,14 @@ class Profile:
     scale: np.ndarray
     limit: float
 
-    def measure(self, X: Any) -> dict[str, np.ndarray]:
+    def measure(self, X: Any, block_size: int | None = None) -> dict[str, np.ndarray]:
         """Return what is measured of samples, in standard deviations above the usual.
 
         Beside ``MEASURED``: ``score``, 1 at the limit; ``turned``, the likeness after each turn
         and of the negative; and ``nearest``, the number of the most similar usual sample.
         """
         found: dict[str, list[np.ndarray]] = {}
-        for x in blocks_of(X, self.mean.shape):
+        for x in blocks_of(X, self.mean.shape, block_size):
             scaled = x / self.unit
             seen = observe(scaled, self.mean, self.bases, self.floor, self.metric)
             seen |= compare(view(scaled), self.references)
@@ -291,9 +291,12 @@ def in_shape(X: Any, shape: tuple[int, ...]) -> Any:
     return X.reshape(len(X), *shape)
 
 
-def blocks_of(X: Any, shape: tuple[int, ...]) -> Iterator[np.ndarray]:
+def blocks_of(
+    X: Any, shape: tuple[int, ...], block_size: int | None = None
+) -> Iterator[np.ndarray]:
     """Yield blocks of samples in double precision."""
-    source = Source(in_shape(X, shape), origin=np.zeros(1), unit=1.0)
+    X = in_shape(X, shape)
+    source = Source(X, origin=np.zeros(1), unit=1.0, block_size=block_size)
     for lo, _, x in source.blocks(0, source.n_samples):
         check_finite(x, first=lo)
         yield x.astype(np.float64, copy=False)
