@@ -11,9 +11,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import corrtensor as ct
+from corrtensor._engine.arrays.source import Source
 from corrtensor._robust import isolation, metric, search
 from corrtensor._robust.isolation import Splits
-from corrtensor.sources import Source
 
 SHAPE, RANKS = (12, 10), (3, 3)
 

@@ -10,14 +10,16 @@ from typing import Any
 
 import numpy as np
 
+from corrtensor._engine.arrays.source import Source
+from corrtensor._engine.callbacks import effective_samples
+from corrtensor._engine.ranks import Rank
+from corrtensor._engine.solver import measured, rounding_of, solve
+from corrtensor._engine.state import Options, Solution, State
+from corrtensor._engine.weights import times
 from corrtensor._robust.isolation import spread
 from corrtensor._robust.search import Verdict, search
 from corrtensor.losses import Correntropy, Loss
-from corrtensor.solver import Options, Solution, State, measured, rounding_of, solve
-from corrtensor.sources import Source
-from corrtensor.spectral import Rank, times
 from corrtensor.subspace import MultilinearSubspace
-from corrtensor.watching import effective_samples
 
 __all__ = ["CorrTensor", "RejectionWarning"]
 
@@ -57,9 +59,8 @@ class CorrTensor(MultilinearSubspace):
     Parameters
     ----------
     ranks : int, float, "auto", None or tuple of these, default=0.95
-        Columns of each factor: one entry per mode, or one for all. An int; a float in (0, 1)
-        to keep that share of the (weighted) energy of the mode; ``"auto"`` for the elbow of
-        its spectrum; ``None`` to leave it whole.
+        Columns of each factor, one entry per mode or one for all: a number, a share of energy,
+        ``"auto"``, or ``None`` to leave the mode whole (:term:`ranks`).
     alpha : float, default=4.0
         Power of the residual in the kernel. 2 is the Gaussian; larger cuts sharper.
     beta : float, default=2.0
@@ -85,40 +86,19 @@ class CorrTensor(MultilinearSubspace):
     max_iter : int, default=100
         Most sweeps.
     tol : float, default=1e-6
-        Sweeps end when the objective falls by no more than this share of itself and no
-        projector turns by as much as the square root of it (root mean square sine), or when ten
-        in a row gain no more than rounding. With 0, ``max_iter`` sweeps are run.
+        Sweeps end when the objective falls by no more than this share of itself and the
+        projectors hardly turn (:term:`tol`).
     n_jobs : int, default=None
         Threads; ``None`` for as many as BLAS may use. It never changes the result.
     block_size : int, default=None
         Samples worked on at a time; ``None`` for as many as a core's cache holds.
     callback : callable, default=None
-        Called after every sweep as ``callback(sweep, objective, effective_samples, seconds)``;
-        ends the fit there by returning true. With scikit-learn 1.9 or later its own callbacks,
-        such as progress bars, can be set by ``set_callbacks`` as well.
+        Called after every sweep; ends the fit there by returning true (:term:`callback`).
     checkpoint : path-like, default=None
-        A file in which to keep where the fit stands, every few seconds. A fit that was killed
-        goes on from there when it is called again with the same data and settings, and ends
-        with the same result; the file is then removed. Other data or settings are refused.
+        A file that keeps where the fit stands; a killed one goes on there (:term:`checkpoint`).
 
     Attributes
     ----------
-    mean_ : ndarray of the samples' shape
-        Weighted mean.
-    factors_ : tuple of ndarray or None
-        One orthonormal matrix per mode, ``None`` where the mode was left whole.
-    weights_ : ndarray of shape (n_samples,)
-        Weight of each sample, the largest 1.
-    residuals_ : ndarray of shape (n_samples,)
-        Squared distance of each sample from the subspace.
-    objective_ : ndarray of shape (n_sweeps,)
-        Value of the objective after each sweep.
-    n_iter_ : int
-        Sweeps run.
-    converged_ : bool
-        Whether they came to rest.
-    loss_ : Correntropy
-        The loss with its bandwidth frozen.
     outlier_scores_ : ndarray of shape (n_samples,)
         How unlike the samples that count each one is, in robust standard deviations: of the
         logarithm of its residual, or, for a rejected sample, of its distance if that is more.
@@ -126,10 +106,8 @@ class CorrTensor(MultilinearSubspace):
         ``effective_samples``, the number of samples that the weights amount to; ``rejected``,
         the samples of weight below one half; ``groups``, those that lie apart, each with its
         samples, how far off they are, what was decided, and a sentence that says so.
-    ranks_, core_shape_, sample_shape_ : tuple of int
-        Shapes of a core and of a sample.
-    n_features_in_ : int
-        Entries of a sample.
+    mean_, factors_, weights_, residuals_, objective_, n_iter_, converged_, loss_, ranks_
+        And the others of :class:`MultilinearSubspace`.
 
     See Also
     --------

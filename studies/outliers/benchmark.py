@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
-from corrtensor.datasets.places import data_root
-from corrtensor.inputs import open_samples
+from corrtensor.datasets._places import data_root
+from corrtensor.io import open_samples
 from corrtensor.tasks import TensorOutlierDetector
 from corrtensor.tasks.ranking import rank_samples
 from studies.outliers.folders import FOLDERS, Folder, Truth, make_folder

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageFilter
 
-from corrtensor.datasets.places import data_root
+from corrtensor.datasets._places import data_root
 
 __all__ = ["DAMAGE", "FOLDERS", "Folder", "Truth", "load_good", "make_folder"]
 

@@ -19,14 +19,18 @@ __all__ = ["outliers_page", "write_outliers"]
 Record = Mapping[str, Any]
 INTRO = """# Outliers: which of my pictures are broken?
 
-What `corrtensor outliers` and `TensorOutlierDetector` find in folders of real pictures with eight kinds of damage, beside PyOD and scikit-learn at their defaults on the
-same pixels. Written by `make outliers` from `docs/records/outliers.jsonl`; each number is over four draws.
+What `corrtensor outliers` and `TensorOutlierDetector` find in folders of real pictures with eight
+kinds of damage, beside PyOD and scikit-learn at their defaults on the same pixels. Written by
+`make outliers` from `docs/records/outliers.jsonl`; each number is over four draws.
 
-A folder holds 400 to 600 pictures. Six kinds of damage are in the pixels of six pictures each: strong noise, one half black, out of focus, turned by a right angle, negative,
-another object (a piece of a scene with an escalator). Six pictures come twice (the same file, resized, as JPEG) and six files end in the middle: these are to be grouped
-and skipped, and do not count as outliers. *Mixed* folders hold several kinds of pictures in their own sizes; `corrtensor` brings all to one. Digits are of all ten classes, faces of 40 and of 6 people.
+A folder holds 400 to 600 pictures. Six kinds of damage are in the pixels of six pictures each:
+strong noise, one half black, out of focus, turned by a right angle, negative, another object (a
+piece of a scene with an escalator). Six pictures come twice (the same file, resized, as JPEG) and
+six files end in the middle: these are to be grouped and skipped, and do not count as outliers.
+*Mixed* folders hold several kinds of pictures in their own sizes, which `corrtensor` brings to one.
+Digits are of all ten classes, faces of 40 and of 6 people.
 
-"Aside": nothing was chosen with this folder in view, it was measured once at the end.
+"Aside": nothing was chosen with this folder in view; it was measured at the end.
 """
 
 

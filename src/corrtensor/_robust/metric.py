@@ -13,10 +13,10 @@ from functools import reduce
 
 import numpy as np
 
-from corrtensor.kernels import project, row_squares
-from corrtensor.solver import rounding_of
-from corrtensor.sources import Source
-from corrtensor.spectral import leading_of_some, spectral
+from corrtensor._engine.arrays.source import Source
+from corrtensor._engine.products import project, row_squares
+from corrtensor._engine.solver import rounding_of
+from corrtensor._engine.start import leading_of_some, spectral
 
 # Samples that a search looks at, and directions of a mode: more cannot be learned from so few.
 SAMPLES = 300

@@ -12,14 +12,18 @@ from typing import NamedTuple
 
 import numpy as np
 
+from corrtensor._engine.arrays.origin import PILOTS, middle
+from corrtensor._engine.arrays.source import Source
+from corrtensor._engine.passes import LARGEST_SQUARE
+from corrtensor._engine.products import row_squares
+from corrtensor._engine.ranks import Rank
+from corrtensor._engine.solver import solve
+from corrtensor._engine.start import spectral
+from corrtensor._engine.state import Options
+from corrtensor._engine.threads import single_blas
 from corrtensor._robust.isolation import FAR, Split, Splits, spread
 from corrtensor._robust.metric import SAMPLES, Frame, Metric, count_copies
-from corrtensor.kernels import LARGEST_SQUARE, row_squares
 from corrtensor.losses import Power
-from corrtensor.solver import Options, solve
-from corrtensor.sources import PILOTS, Source, middle
-from corrtensor.spectral import Rank, spectral
-from corrtensor.threads import single_blas
 
 # The metric that proposes groups is shrunk more than the one that judges them: outliers bend what
 # is learned from them, too, and most of all where good samples vary little.

@@ -39,8 +39,8 @@ def build_app() -> Any:
     def corrtensor() -> None:
         """Find the structure of a stack of images or tensors, some of them spoiled."""
 
-    from corrtensor.cli import classes, contents, files, outliers, pages, tasks
+    from corrtensor.cli import classify, cluster, fit_transform, info, outliers, report
 
-    for group in (files, contents, outliers, tasks, classes, pages, demo):
+    for group in (fit_transform, info, outliers, cluster, classify, report, demo):
         group.add_commands(app)
     return app

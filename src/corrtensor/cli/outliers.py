@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from corrtensor._base.names import printable
 from corrtensor.cli import options
 from corrtensor.cli.output import Voice, exit_codes
 from corrtensor.cli.steps import (
@@ -17,10 +18,9 @@ from corrtensor.cli.steps import (
     samples_of,
     table_writer,
 )
-from corrtensor.names import printable
 
 if TYPE_CHECKING:
-    from corrtensor.inputs import Stack
+    from corrtensor.io import Stack
 
 __all__ = ["add_commands"]
 
@@ -138,7 +138,7 @@ def act(
     folder: Path, names: list[str], copy_to: Path | None, move_to: Path | None
 ) -> dict[str, Path | None]:
     """Copy or move the outliers' files; return where they are."""
-    from corrtensor.moving import copy_files, move_files
+    from corrtensor.io.moving import copy_files, move_files
 
     if copy_to is not None:
         copy_files(folder, names, copy_to)
@@ -194,7 +194,7 @@ def restore(
     """
     voice = Voice(as_json, quiet)
     with exit_codes(voice):
-        from corrtensor.moving import restore as bring_back
+        from corrtensor.io.moving import restore as bring_back
 
         count = bring_back(manifest)
         voice.result({"n_restored": count}, f"{count} files are back where they were")

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from sklearn.frozen import FrozenEstimator
 
-from corrtensor.losses import weights_of
-from corrtensor.tasks.features import squared_residuals, weighted_median
+from corrtensor.losses.protocol import weights_of
+from corrtensor.tasks._subspace import squared_residuals, weighted_median
 from corrtensor.tasks.outliers import TensorOutlierDetector
 from corrtensor.tasks.reasons import reasons
 
@@ -26,22 +26,11 @@ MAX_ROUNDS = 50
 
 @dataclass(frozen=True)
 class Distances:
-    """Distances of all samples, and where usual ones end.
+    """Distances of all samples from the subspace (``residual``) and inside it from its middle.
 
-    Parameters
-    ----------
-    residual : ndarray of shape (n_samples,)
-        Distance from the subspace: what it does not explain.
-    score : ndarray of shape (n_samples,)
-        Distance inside the subspace from its middle.
-    weights : ndarray of shape (n_samples,) or None
-        How much each sample counts, the largest 1; ``None`` if the method has no weights.
-    residual_limit, score_limit : float
-        Where usual distances end.
-    unusual : ndarray of shape (n_samples,)
-        The score of :class:`corrtensor.TensorOutlierDetector`, 1 at its cut: the one ranking.
-    reasons : list of tuple of str
-        What stands out of those beyond the cut.
+    The limits are where usual distances end. ``weights`` are ``None`` if the method has none.
+    ``unusual`` is the score of :class:`corrtensor.TensorOutlierDetector`, 1 at its cut: the one
+    ranking; ``reasons`` are what stands out of those beyond it.
     """
 
     residual: np.ndarray
@@ -67,20 +56,7 @@ def score_distances(model: Any, X: Any) -> np.ndarray:
 
 
 def distances(model: Any, X: Any) -> Distances:
-    """Measure how unusual samples are to a fitted model.
-
-    Parameters
-    ----------
-    model : estimator
-        A fitted subspace.
-    X : array of shape (n_samples, a_1, ..., a_d)
-        Samples, in memory or on disk.
-
-    Returns
-    -------
-    distances : Distances
-        One number of each kind for every sample.
-    """
+    """Measure how unusual samples, in memory or on disk, are to a fitted model."""
     s = squared_residuals(model, X)
     detector = TensorOutlierDetector(FrozenEstimator(model)).fit(X)
     measured = detector.measure(X)

@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from corrtensor.names import cell
+from corrtensor._base.files import replacing
+from corrtensor._base.names import cell
+from corrtensor._engine.arrays.source import Source
 from corrtensor.report.charts import Scale
 from corrtensor.report.page import render
-from corrtensor.report.page_words import readable
 from corrtensor.report.pictures import value_limits, view_of
 from corrtensor.report.thumbnails import Painter, data_uri
-from corrtensor.sources import Source
-from corrtensor.storage import replacing
+from corrtensor.report.words import readable
 from corrtensor.tasks.profile import in_shape
 from corrtensor.tasks.ranking import Ranking
 

@@ -9,11 +9,11 @@ import numpy as np
 from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from corrtensor.checks import is_share
-from corrtensor.chunked import by_chunks
+from corrtensor._base.checks import is_share
+from corrtensor._engine.arrays.dask_lazy import by_chunks
+from corrtensor._engine.transformer import unchanged_on_error
 from corrtensor.corr_tensor import CorrTensor
-from corrtensor.samples import unchanged_on_error
-from corrtensor.tasks.features import differences, fit_subspace, name_features, sample_weights
+from corrtensor.tasks._subspace import differences, fit_subspace, name_features, sample_weights
 from corrtensor.tasks.profile import fit_profile
 from corrtensor.tasks.reasons import reasons
 
@@ -110,9 +110,7 @@ class TensorOutlierDetector(OutlierMixin, BaseEstimator):
         with unchanged_on_error(self):
             self.subspace_ = self._fit_subspace(X)
             name_features(self, self.subspace_)
-            self.profile_ = fit_profile(
-                self.subspace_, X, sample_weights(self.subspace_, X)
-            )
+            self.profile_ = fit_profile(self.subspace_, X, sample_weights(self.subspace_, X))
             scores = -np.asarray(self.score_samples(X))
             cut = 1.0 if isinstance(share, str) else np.percentile(scores, 100 * (1 - share))
             self.offset_ = -clear_of(scores, float(cut))
@@ -176,6 +174,7 @@ class TensorOutlierDetector(OutlierMixin, BaseEstimator):
             Such as ``("blurred",)``; empty for a sample that is no outlier.
         """
         return reasons(self.measure(X), -self.offset_)
+
     @by_chunks
     def decision_function(self, X: Any) -> np.ndarray:
         """Return how far inside the cut each sample lies.
@@ -236,6 +235,4 @@ def clear_of(scores: np.ndarray, cut: float) -> float:
     if not within.size or within.max() < (1 - ON_THE_CUT) * cut:
         return cut
     last = float(within.max())
-    return min(
-        (1 + ON_THE_CUT) * last, (last + min(scores[scores > last], default=math.inf)) / 2
-    )
+    return min((1 + ON_THE_CUT) * last, (last + min(scores[scores > last], default=math.inf)) / 2)

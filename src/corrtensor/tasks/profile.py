@@ -29,10 +29,11 @@ from typing import Any
 import numpy as np
 from sklearn.covariance import ledoit_wolf
 
+from corrtensor._engine.arrays.dask_lazy import is_dask, unwrapped
+from corrtensor._engine.arrays.source import Source
+from corrtensor._engine.large_modes import LARGE
+from corrtensor._engine.shapes import check_finite, is_on_disk
 from corrtensor._robust.metric import Frame, Metric
-from corrtensor.chunked import is_dask, unwrapped
-from corrtensor.samples import check_finite, is_on_disk
-from corrtensor.sources import LARGE, Source
 
 __all__ = ["MEASURED", "PARTS", "Normal", "Profile", "fit_profile"]
 

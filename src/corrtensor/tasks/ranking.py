@@ -50,6 +50,4 @@ def rank_samples(detector: Any, X: Any, *, own: bool = True) -> Ranking:
     """Rank samples by a fitted detector; ``own`` if it was fitted to these."""
     measured, cut = detector.measure(X), -float(detector.offset_)
     nearest = measured["nearest"] if own else np.full(len(measured["score"]), -1)
-    return Ranking(
-        measured["score"], cut, reasons(measured, cut), nearest, find_duplicates(X)
-    )
+    return Ranking(measured["score"], cut, reasons(measured, cut), nearest, find_duplicates(X))
