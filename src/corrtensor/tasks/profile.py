@@ -42,7 +42,7 @@ PARTS = ("texture", "likeness", "turn", "distance")
 MEASURED = (*PARTS, "detail", "level", "contrast", "cover")
 # The largest score that is usual, over the upper quartile of those of good samples: beyond it lie
 # about 1 % of these. Measured in studies/outliers.
-LIMIT = 2.4
+LIMIT = 2.5
 # Shells of a mode end at 1, 4, 16, 64, ...
 RATIO = 4
 # Samples that a profile is learned from, and the bytes they may take.
@@ -58,6 +58,9 @@ ITSELF = 1 - 1e-5
 # How much the metric is shrunk: as where the search judges a group.
 SHRINK = 0.3
 SIGMA_PER_MEDIAN = 1.4826
+# Samples that differ less from their likes do so by rounding; everything is counted in logarithms,
+# correlations, shares, or the unit of the data.
+LEAST_SPREAD = 1e-3
 # Beside a typical energy, less than this is nothing.
 RELATIVE_FLOOR = 1e-2
 SMALLEST = 1e-12
@@ -178,11 +181,9 @@ def compare(small: np.ndarray, references: np.ndarray) -> dict[str, np.ndarray]:
     C = correlations(small, references)
     likes, like = closest(C)
     turned = [closest(correlations(turn(small, k), references))[1] for k in turns(small)]
-    return {
-        "likes": likes,
-        "like": like,
-        "turned": np.stack([*turned, closest(-C)[1]], axis=1),
-    }
+    # What is left out as itself must not be the most similar negative.
+    negative = closest(np.where(C > -1, -C, -1))[1]
+    return {"likes": likes, "like": like, "turned": np.stack([*turned, negative], axis=1)}
 
 
 def relate(
@@ -235,6 +236,7 @@ def fit_profile(subspace: Any, X: Any, weights: np.ndarray | None) -> Profile:
     usual["odd"] = local.log_distance(texture[rows])
     values = relate(seen, usual, local)
     location, scale = spread(np.stack([values[name] for name in MEASURED], axis=1))
+    scale = np.maximum(scale, LEAST_SPREAD)
     parts = {
         name: (values[name] - a) / b for name, a, b in zip(MEASURED, location, scale, strict=True)
     }
