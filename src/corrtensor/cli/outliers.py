@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["add_commands"]
 
+# Different samples from which something can be said at all, and with some confidence.
+FEWEST, FEW = 3, 20
 COLUMNS = ("rank", "sample", "name", "score", "outlier", "reason")
 
 
@@ -101,19 +103,25 @@ def ranking_of(
     from sklearn.frozen import FrozenEstimator
 
     from corrtensor.corr_tensor import CorrTensor
-    from corrtensor.tasks import TensorOutlierDetector
+    from corrtensor.tasks import TensorOutlierDetector, find_duplicates
     from corrtensor.tasks.ranking import rank_samples
 
     X = samples_of(stack)
+    copies = find_duplicates(X)
     if hasattr(subspace, "score_samples"):
-        return subspace, rank_samples(subspace, X, own=False)
+        return subspace, rank_samples(subspace, X, copies, own=False)
+    distinct = len(stack) - sum(map(len, copies.groups)) + len(copies.groups)
+    if distinct < FEW:
+        voice.note(f"{distinct} different samples are few: hardly anything is known to be usual")
+    if distinct < FEWEST and subspace is None:
+        return None, rank_samples(None, X, copies)
     inner = CorrTensor(ranks) if subspace is None else FrozenEstimator(subspace)
     detector = TensorOutlierDetector(
         None if subspace is None and ranks == 0.95 else inner,
         contamination="auto" if share is None else share,
     )
     fit_with_progress(voice, "fitting", detector, X)
-    return detector, rank_samples(detector, X)
+    return detector, rank_samples(detector, X, copies)
 
 
 def write_page(

@@ -53,8 +53,8 @@ def write_outlier_page(
     ----------
     path : path-like
         Where to write; an older file is replaced.
-    detector : TensorOutlierDetector
-        Fitted.
+    detector : TensorOutlierDetector or None
+        Fitted; ``None`` if there was nothing to learn from.
     X : array of shape (n_samples, a_1, ..., a_d)
         The samples, in memory or on disk.
     ranking : Ranking
@@ -83,7 +83,7 @@ class Pictures:
     """Samples as small pictures, read one at a time."""
 
     def __init__(self, detector: Any, X: Any, ranking: Ranking) -> None:
-        shape = detector.profile_.mean.shape
+        shape = np.shape(X)[1:] if detector is None else detector.profile_.mean.shape
         self.detector, self.source = detector, Source(in_shape(X, shape), origin=np.zeros(1))
         usual = np.flatnonzero(~ranking.flagged)
         usual = usual if len(usual) else np.arange(len(ranking.scores))
@@ -98,8 +98,10 @@ class Pictures:
         x = self.source.take(np.array([i]))[0]
         return data_uri(self.painter.sample(x, self.painter.limits_for(x), side))
 
-    def map(self, i: int) -> str:
+    def map(self, i: int) -> str | None:
         """Return where a sample differs from what the subspace explains."""
+        if self.detector is None:
+            return None
         x = self.source.take(np.array([i]))
         flat = getattr(self.detector.subspace_, "sample_shape", None) is not None
         squares = self.detector.residual_map(x.reshape(1, -1) if flat else x)

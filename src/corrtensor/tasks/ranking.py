@@ -46,8 +46,17 @@ class Ranking:
         ]
 
 
-def rank_samples(detector: Any, X: Any, *, own: bool = True) -> Ranking:
-    """Rank samples by a fitted detector; ``own`` if it was fitted to these."""
+def rank_samples(
+    detector: Any, X: Any, duplicates: Duplicates | None = None, *, own: bool = True
+) -> Ranking:
+    """Rank samples by a fitted detector; ``own`` if it was fitted to these.
+
+    Without a detector, nothing is odd. Copies are looked for unless they are known.
+    """
+    found = find_duplicates(X) if duplicates is None else duplicates
+    if detector is None:
+        n = len(found.same)
+        return Ranking(np.zeros(n), 1.0, [()] * n, np.full(n, -1), found)
     measured, cut = detector.measure(X), -float(detector.offset_)
     nearest = measured["nearest"] if own else np.full(len(measured["score"]), -1)
-    return Ranking(measured["score"], cut, reasons(measured, cut), nearest, find_duplicates(X))
+    return Ranking(measured["score"], cut, reasons(measured, cut), nearest, found)
