@@ -180,16 +180,20 @@ def refuse_same(output: str, other: str) -> None:
 
 
 def refuse_replacing(output: str) -> None:
-    """Raise a ``BadParameter`` if something is there; a new array may join an HDF5 file."""
+    """Raise a ``BadParameter`` if something is there; a new array may join an HDF5 file.
+
+    A folder of pictures is never replaced: who writes it says so.
+    """
     import typer
 
-    from corrtensor.io.writing import HDF5_SUFFIXES
+    from corrtensor.io.writing import HDF5_SUFFIXES, split_output
 
-    path, _, name = output.partition("::")
-    there = Path(path).exists() and not (Path(path).is_dir() and not any(Path(path).iterdir()))
-    if there and name and Path(path).suffix.lower() in HDF5_SUFFIXES and Path(path).is_file():
+    path, name = split_output(output)
+    there = path.is_file() or (path.exists() and path.suffix == ".zarr")
+    if there and path.suffix.lower() in HDF5_SUFFIXES:
         import h5py
 
+        there = False
         if h5py.is_hdf5(path):
             with h5py.File(path, "r") as file:
                 there = name in file

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from scipy.spatial import cKDTree
 
-from corrtensor.tasks.profile import blocks_of, in_shape, is_picture, normalised, view
+from corrtensor.tasks.profile import blocks_of, in_shape
+from corrtensor.tasks.views import is_picture, normalised, view
 
 __all__ = ["Duplicates", "find_duplicates"]
 

@@ -34,6 +34,7 @@ from corrtensor._engine.arrays.source import Source
 from corrtensor._engine.large_modes import LARGE
 from corrtensor._engine.shapes import check_finite, is_on_disk
 from corrtensor._robust.metric import Frame, Metric
+from corrtensor.tasks.views import closest, correlations, normalised, turn, turns, view
 
 __all__ = ["MEASURED", "PARTS", "Normal", "Profile", "fit_profile"]
 
@@ -49,12 +50,8 @@ RATIO = 4
 DRAWN, DRAWN_BYTES, FEWEST_DRAWN = 2000, 1 << 27, 100
 # Shares of the samples that each round learns from: first only what is surely good.
 KEPT = (0.75, 0.75, 0.75, 0.9)
-# Others that a sample is compared with; its likes, and the closest of these.
-REFERENCES, LIKES, CLOSEST = 500, 10, 5
-# Samples are compared at a size of at most this in each of the first two modes.
-VIEW = 32
-# A correlation above this is that of a sample with itself, or with a copy.
-ITSELF = 1 - 1e-5
+# Others that a sample is compared with.
+REFERENCES = 500
 # How much the metric is shrunk: as where the search judges a group.
 SHRINK = 0.3
 SIGMA_PER_MEDIAN = 1.4826
@@ -66,8 +63,6 @@ RELATIVE_FLOOR = 1e-2
 SMALLEST = 1e-12
 # Cells of a view are so wide; one that varies by less than this share of the whole is flat.
 CELL, FLAT = 4, 0.02
-# Turns, in right angles, by which a picture may have got into a wrong position.
-TURNS = (1, 2, 3)
 
 
 def spread(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -303,61 +298,6 @@ def blocks_of(
     for lo, _, x in source.blocks(0, source.n_samples):
         check_finite(x, first=lo)
         yield x.astype(np.float64, copy=False)
-
-
-def is_picture(shape: tuple[int, ...]) -> bool:
-    """Tell whether samples of a shape can be looked at: rows, columns, and perhaps colours."""
-    return len(shape) == 2 or (len(shape) == 3 and shape[2] <= 4)
-
-
-def turns(small: np.ndarray) -> tuple[int, ...]:
-    """Return by how many right angles samples are turned: only pictures are."""
-    return TURNS if is_picture(small.shape[1:]) and min(small.shape[1:3]) > 1 else ()
-
-
-def turn(x: np.ndarray, k: int) -> np.ndarray:
-    """Turn pictures by right angles; those that are not square keep their shape."""
-    a, b = x.shape[1:3]
-    y = np.rot90(x, k, axes=(1, 2))
-    rows = np.arange(a) * y.shape[1] // a
-    return y[:, rows][:, :, np.arange(b) * y.shape[2] // b]
-
-
-def view(x: np.ndarray, most: int = VIEW) -> np.ndarray:
-    """Return samples at a small size: means over blocks in the first two modes."""
-    for mode in (1, 2):
-        if mode < x.ndim and x.shape[mode] > most:
-            edges = np.linspace(0, x.shape[mode], most + 1).astype(int)
-            counts = np.diff(edges).reshape(-1, *[1] * (x.ndim - mode - 1))
-            x = np.add.reduceat(x, edges[:-1], axis=mode) / counts
-    return x
-
-
-def normalised(x: np.ndarray) -> np.ndarray:
-    """Return samples as vectors of mean zero and norm one; constant ones become zero."""
-    flat = x.reshape(len(x), math.prod(x.shape[1:]))
-    flat = flat - flat.mean(axis=1, keepdims=True)
-    largest = np.abs(flat).max(axis=1, keepdims=True)
-    flat /= np.where(largest > 0, largest, 1)
-    norms = np.linalg.norm(flat, axis=1, keepdims=True)
-    return flat / np.where(norms > 0, norms, 1)
-
-
-def correlations(x: np.ndarray, references: np.ndarray) -> np.ndarray:
-    """Return the correlations of samples with references; with itself, -1."""
-    C = normalised(x) @ references.T
-    C[C > ITSELF] = -1.0
-    return C
-
-
-def closest(C: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the most similar references, and how similar they are, stretched as Fisher does."""
-    most = min(LIKES, C.shape[1])
-    likes = np.argpartition(C, C.shape[1] - most, axis=1)[:, -most:]
-    order = np.argsort(-np.take_along_axis(C, likes, axis=1), axis=1, kind="stable")
-    likes = np.take_along_axis(likes, order, axis=1)
-    best = np.take_along_axis(C, likes[:, :CLOSEST], axis=1).mean(axis=1)
-    return likes, np.arctanh(np.clip(best, -0.99, 0.99))
 
 
 def directions(x: np.ndarray) -> tuple[np.ndarray | None, ...]:
