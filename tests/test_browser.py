@@ -48,7 +48,8 @@ def faces():
 def page_file(faces, tmp_path_factory):
     X, is_noise, model = faces
     names = [f"{'noise' if bad else 'face'}_{i:03d}.png" for i, bad in enumerate(is_noise)]
-    names[int(model.residuals_.argmax())] = EVIL
+    detector = ct.TensorOutlierDetector(FrozenEstimator(model)).fit(X)
+    names[int(detector.score_samples(X).argmin())] = EVIL
     clusters = ct.DensityPeaksKMeans(3, subspace=FrozenEstimator(model), random_state=0).fit(X)
     return write_page(
         tmp_path_factory.mktemp("page") / "faces.html",

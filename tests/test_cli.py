@@ -41,6 +41,11 @@ def run_json(*arguments):
     return json.loads(result.stdout)
 
 
+def boxed(result):
+    """The words of a wrong call, without the box around them."""
+    return " ".join(result.output.replace("│", " ").split())
+
+
 def read_table(path):
     with path.open(newline="", encoding="utf-8", errors="surrogateescape") as file:
         return list(csv.DictReader(file))
@@ -131,7 +136,10 @@ def test_transform_and_reconstruct_by_the_ending(folder, faces, model, tmp_path,
     where = f"{tmp_path}/{out}"
     run("transform", model, folder, "-o", where)
     assert_array_equal(read_back(where), fitted.transform(faces))
-    run("reconstruct", model, folder, "-o", where)
+    result = run("reconstruct", model, folder, "-o", where, expect=2)
+    assert "is there: give another name, or --force to replace it" in boxed(result)
+    assert_array_equal(read_back(where), fitted.transform(faces))
+    run("reconstruct", model, folder, "-o", where, "--force")
     clean = fitted.inverse_transform(fitted.transform(faces))
     assert_allclose(read_back(where), clean, rtol=1e-12)
     assert len(os.listdir(tmp_path)) == 1
@@ -167,23 +175,22 @@ def test_an_hdf5_file_keeps_its_other_arrays(folder, model, tmp_path):
 
 
 def test_outliers_lists_the_noise_first(folder, tmp_path):
-    for by in ("profile", "residual"):
-        result = run("outliers", folder, "--csv", tmp_path / "o.csv", "--by", by)
-        rows = read_table(tmp_path / "o.csv")
-        assert len(rows) == 84
-        assert {row["name"] for row in rows[:4]} == {f"noise{k}.png" for k in range(80, 84)}
-        assert [int(row["rank"]) for row in rows] == list(range(1, 85))
-        assert sorted(int(row["sample"]) for row in rows) == list(range(84))
-        assert "noise80.png" in result.stdout
+    result = run("outliers", folder, "--csv", tmp_path / "o.csv")
+    rows = read_table(tmp_path / "o.csv")
+    assert len(rows) == 84
+    assert {row["name"] for row in rows[:4]} == {f"noise{k}.png" for k in range(80, 84)}
+    assert [row["reason"].split(";")[0] for row in rows[:4]] == ["noise-like"] * 4
+    assert [int(row["rank"]) for row in rows] == list(range(1, 85))
+    assert sorted(int(row["sample"]) for row in rows) == list(range(84))
+    assert "noise80.png  (noise-like" in result.stdout
 
 
 def test_outliers_with_a_model(folder, model, faces, tmp_path):
-    answer = run_json("outliers", folder, "--model", model, "--top", 6, "--by", "residual")
-    assert len(answer["samples"]) == 6
-    distances = np.sqrt(ct.load(model).residuals(faces))
-    found = [entry["sample"] for entry in answer["samples"]]
-    assert_array_equal(found, np.argsort(-distances)[:6])
-    ct.save(ct.TensorOutlierDetector(by="profile").fit(faces), tmp_path / "d.ct")
+    """A model of the same samples changes nothing; a detector is taken as it is."""
+    run("outliers", folder, "--ranks", "10,10", "--csv", tmp_path / "a.csv")
+    run("outliers", folder, "--model", model, "--csv", tmp_path / "b.csv")
+    assert read_table(tmp_path / "a.csv") == read_table(tmp_path / "b.csv")
+    ct.save(ct.TensorOutlierDetector().fit(faces), tmp_path / "d.ct")
     again = run_json("outliers", folder, "--model", tmp_path / "d.ct", "--top", 4)
     assert {entry["sample"] for entry in again["samples"]} == {80, 81, 82, 83}
 
@@ -284,7 +291,7 @@ def test_bad_images_are_listed_with_their_number(folder, tmp_path):
     assert "skipped cut.jpg: " in result.stderr
     assert "skipped text.png: not an image" in result.stderr
     assert "2 skipped, 40 read" in result.stderr
-    answer = run_json("fit", bad, "-o", tmp_path / "m.ct")
+    answer = run_json("fit", bad, "-o", tmp_path / "m.ct", "--force")
     assert [entry["name"] for entry in answer["skipped"]] == ["cut.jpg", "text.png"]
 
 
@@ -297,7 +304,9 @@ def test_names_of_files_cannot_command_the_terminal(folder, tmp_path):
     result = run("outliers", strange, "--csv", tmp_path / "o.csv")
     assert "\x1b" not in result.output
     assert "\\x1b[31mtext.png: not an image" in result.stderr
-    names = {row["name"] for row in read_table(tmp_path / "o.csv")}
+    rows = read_table(tmp_path / "o.csv")
+    assert rows.pop()["reason"] == "skipped: not an image"
+    names = {row["name"] for row in rows}
     assert names == {f"\\x1b[2J{k}\\udcff.png" for k in range(30)}
     assert {from_cell(name) for name in names} == {f"\x1b[2J{k}\udcff.png" for k in range(30)}
 
@@ -308,8 +317,8 @@ def test_data_that_cannot_be_used_is_exit_1(folder, model, tmp_path, faces):
     assert "empty holds no images" in error_of(result)
     for k in (20, 25):
         Image.fromarray(np.zeros((k, 25), np.uint8)).save(tmp_path / "empty" / f"{k}.png")
-    result = run("fit", tmp_path / "empty", expect=1)
-    assert "images differ in size" in error_of(result)
+    result = run("fit", tmp_path / "empty", "-o", tmp_path / "m.ct", expect=1)
+    assert "identical" in error_of(result)
     np.save(tmp_path / "other.npy", np.zeros((5, 8, 7)))
     result = run("transform", model, tmp_path / "other.npy", "-o", tmp_path / "c.npy", expect=1)
     wanted = "other.npy has samples of shape 8 x 7; the model in"
@@ -369,7 +378,7 @@ OUTPUTS = {
     "transform": ("c.npy", lambda f, m, out: ("transform", m, f, "-o", out)),
     "npz": ("c.npz", lambda f, m, out: ("transform", m, f, "-o", out)),
     "h5": ("c.h5", lambda f, m, out: ("reconstruct", m, f, "-o", out)),
-    "csv": ("o.csv", lambda f, m, out: ("outliers", f, "--by", "residual", "--csv", out)),
+    "csv": ("o.csv", lambda f, m, out: ("outliers", f, "--csv", out)),
 }
 
 
@@ -395,7 +404,7 @@ def test_a_full_disk_or_ctrl_c_leaves_existing_files(
 
     monkeypatch.setattr(os, "fsync", fail)
     full = isinstance(failure, OSError)
-    result = run(*call(folder, model, out), expect=1 if full else 130)
+    result = run(*call(folder, model, out), "--force", expect=1 if full else 130)
     assert (f"{name}: No space left" if full else "stopped") in error_of(result)
     assert out.read_bytes() == before
     assert os.listdir(tmp_path) == [name]
@@ -411,7 +420,7 @@ def test_a_really_full_disk(folder, model, tmp_path):
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (150000, 150000))\n"
         f"sys.argv = ['corrtensor', 'reconstruct', {str(model)!r}, {str(folder)!r}, '-o', "
-        f"{str(out)!r}]\n"
+        f"{str(out)!r}, '--force']\n"
         "main()\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
@@ -479,7 +488,7 @@ def test_ctrl_c_in_a_real_process(tmp_path):
     out = tmp_path / "m.ct"
     out.write_bytes(b"precious")
     call = [sys.executable, "-c", WORKING, "fit"]
-    call += [str(tmp_path / "x.npy"), "--ranks", "20,20", "-o", str(out)]
+    call += [str(tmp_path / "x.npy"), "--ranks", "20,20", "-o", str(out), "--force"]
     pipe = subprocess.PIPE
     process = subprocess.Popen(call, stdout=pipe, stderr=pipe, text=True)
     assert process.stdout.readline() == "working\n"
@@ -495,7 +504,7 @@ def test_ctrl_c_in_a_real_process(tmp_path):
 
 def test_a_reader_that_stops_reading_is_no_error(folder):
     command = [sys.executable, "-c", "from corrtensor.cli import main; main()", "outliers"]
-    command += [str(folder), "--json", "--top", "84", "--by", "residual"]
+    command += [str(folder), "--json", "--top", "84"]
     call = f"{shlex.join(command)} | head -c 20"
     done = subprocess.run(["bash", "-c", call], capture_output=True, text=True, check=False)
     assert done.stdout.startswith("{")
@@ -641,7 +650,7 @@ def list_first(tmp_path, faces, seed, count=500):
     for k, picture in enumerate([*faces, *broken_ones(faces, rng)]):
         kind = "face" if k < len(faces) else "broken"
         Image.fromarray(picture).save(where / f"{kind}{k:03d}.png")
-    run("outliers", where, "--csv", tmp_path / "o.csv")
+    run("outliers", where, "--csv", tmp_path / "o.csv", "--force")
     rows = read_table(tmp_path / "o.csv")
     assert len(rows) == len(faces) + 20
     return sum(row["name"].startswith("broken") for row in rows[:20])

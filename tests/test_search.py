@@ -124,12 +124,11 @@ def test_values_without_spread_have_no_gap():
 
 
 def learned(X, weights=None):
-    """Return a source, the entries of its samples, and the metric of the weighted ones."""
+    """Return a source, the metric of weighted samples, and the distances of all."""
     source = Source(X, n_jobs=1, origin=np.zeros(X.shape[1:]))
     w = np.ones(len(X)) if weights is None else weights
     frame = metric.Frame.of(source, w)
-    entries = frame.entries(source)
-    return source, entries, metric.Metric.of(frame, entries, w, 0.3)
+    return source, *metric.Metric.of(frame, frame.entries(source), w, 0.3)
 
 
 def test_a_product_of_variances_is_found_and_shrunk():
@@ -150,24 +149,24 @@ def test_a_product_of_variances_is_found_and_shrunk():
 def test_distances_by_the_dense_covariance():
     """The same number from a Kronecker product written out."""
     X = good_samples(np.random.default_rng(2), 80)
-    _, entries, found = learned(X)
+    _, found, d = learned(X)
     U = np.kron(*found.frame.bases)
     # Nothing is left beside all directions: the last entry is empty.
     inverse = U @ np.diag(1 / found.variance[:-1]) @ U.T
     place = found.frame.mean.ravel() + U @ found.center[:-1]
     flat = X.reshape(len(X), -1) - place
     expected = np.einsum("ij,jk,ik->i", flat, inverse, flat)
-    assert_allclose(np.exp(found.distances(entries)), expected)
+    assert_allclose(np.exp(d), expected)
 
 
 @pytest.mark.parametrize("shape", [(12, 10), (310, 4), (5, 4, 6), (40,)])
 def test_a_metric_measures_blocks_as_it_measured_what_it_learned_from(shape):
     rng = np.random.default_rng(3)
     X = rng.normal(size=(70, *shape)) * np.linspace(0.1, 2, shape[-1])
-    source, entries, found = learned(X, rng.random(70))
+    source, found, d = learned(X, rng.random(70))
     measured = np.empty(70)
     source.fill(measured, found.measure)
-    assert_allclose(measured, found.distances(entries), rtol=1e-9)
+    assert_allclose(measured, d, rtol=1e-9)
 
 
 def test_what_has_no_variance_of_its_own_is_pooled(monkeypatch):
@@ -176,13 +175,13 @@ def test_what_has_no_variance_of_its_own_is_pooled(monkeypatch):
     X = good_samples(rng, 60)
     X[:10] += 0.5 * rng.normal(size=(10, *SHAPE))
     monkeypatch.setattr(metric, "ENTRIES", 16)
-    _, entries, found = learned(X, (np.arange(60) >= 10).astype(float))
+    source, found, d = learned(X, (np.arange(60) >= 10).astype(float))
+    entries = found.frame.entries(source)
     assert entries.shape == (60, 16 + 1)
     assert_allclose(
         np.square(entries).sum(axis=1),
         np.square(X - found.frame.mean).reshape(60, -1).sum(axis=1),
     )
-    d = found.distances(entries)
     assert d[:10].min() > np.quantile(d[10:], 0.9)
 
 
@@ -192,8 +191,7 @@ def test_rotation_scale_and_shift_change_no_difference_of_distances():
     P, Q = (np.linalg.qr(rng.normal(size=(a, a)))[0] for a in SHAPE)
 
     def relative(X):
-        _, entries, found = learned(X)
-        d = found.distances(entries)
+        d = learned(X)[2]
         return d - d[0]
 
     expected = relative(X)
@@ -203,8 +201,7 @@ def test_rotation_scale_and_shift_change_no_difference_of_distances():
 
 def test_samples_that_only_rounding_tells_apart_have_finite_distances():
     X = np.tile(np.random.default_rng(6).normal(size=SHAPE), (30, 1, 1))
-    _, entries, found = learned(X)
-    assert np.isfinite(found.distances(entries)).all()
+    assert np.isfinite(learned(X)[2]).all()
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -19,7 +19,7 @@ from corrtensor._engine.solver import rounding_of
 from corrtensor._engine.start import leading_of_some, spectral
 
 # Samples that a search looks at, and directions of a mode: more cannot be learned from so few.
-SAMPLES = 300
+SAMPLES = 256
 # Entries of a sample that have a variance of their own; what is left shares one. A matter of cost.
 ENTRIES = 8192
 
@@ -89,34 +89,38 @@ class Metric:
     variance: np.ndarray
 
     @classmethod
-    def of(cls, frame: Frame, entries: np.ndarray, weights: np.ndarray, shrink: float) -> Metric:
-        """Learn the metric of weighted samples."""
+    def of(
+        cls, frame: Frame, entries: np.ndarray, weights: np.ndarray, shrink: float
+    ) -> tuple[Metric, np.ndarray]:
+        """Learn the metric of weighted samples; return it, and the distances of all."""
         w = (weights / weights.sum()).astype(entries.dtype)
         center = w @ entries
         # What is left has no direction, and so no centre.
         center[-1] = 0
-        M = (w @ np.square(entries - center)).astype(np.float64) + frame.noise / len(center)
+        squares = np.square(entries - center)
+        M = (w @ squares).astype(np.float64) + frame.noise / len(center)
         variance, floor = separable(M[:-1].reshape([U.shape[1] for U in frame.bases]), shrink)
         pooled = floor + float(M[-1]) / max(frame.mean.size - len(variance), 1)
-        return cls(frame, center, np.append(variance, pooled))
+        metric = cls(frame, center, np.append(variance, pooled))
+        return metric, metric.distances(squares)
 
-    def distances(self, entries: np.ndarray) -> np.ndarray:
-        """Return log squared distances."""
-        precision = (1 / self.variance).astype(entries.dtype)
-        away = (np.square(entries - self.center) @ precision).astype(np.float64)
+    def distances(self, squares: np.ndarray) -> np.ndarray:
+        """Return log squared distances, from the squares of entries less the centre."""
+        away = (squares @ (1 / self.variance).astype(squares.dtype)).astype(np.float64)
         # A sample that is the centre itself is near, not at minus infinity.
-        return np.log(np.maximum(away, 1e-9 * len(precision)))
+        return np.log(np.maximum(away, 1e-9 * len(self.variance)))
 
     def measure(self, x: np.ndarray) -> np.ndarray:
         """Return the log squared distances of a block of samples."""
-        return self.distances(self.frame.see(x))
+        return self.distances(np.square(self.frame.see(x) - self.center))
 
 
 def count_copies(entries: np.ndarray, share: float) -> np.ndarray:
     """Return how many samples are within a share of the typical squared distance of each."""
     norms = row_squares(entries)
     # None at more than a typical size: a huge sample must not make all others look alike.
-    rows = entries / np.sqrt(np.maximum(norms / np.median(norms), 1))[:, None]
+    sizes = np.sqrt(np.maximum(norms / np.median(norms), 1))
+    rows = (entries / sizes[:, None]).astype(np.float32)
     norms = row_squares(rows)
     apart = norms[:, None] + norms - 2 * (rows @ rows.T)
     return np.count_nonzero(apart <= share * np.median(apart), axis=1)

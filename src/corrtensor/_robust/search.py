@@ -21,7 +21,7 @@ from corrtensor._engine.solver import solve
 from corrtensor._engine.start import spectral
 from corrtensor._engine.state import Options
 from corrtensor._engine.threads import single_blas
-from corrtensor._robust.isolation import FAR, Split, Splits, spread
+from corrtensor._robust.isolation import Split, Splits, spread
 from corrtensor._robust.metric import SAMPLES, Frame, Metric, count_copies
 from corrtensor.losses import Power
 
@@ -29,7 +29,7 @@ from corrtensor.losses import Power
 # is learned from them, too, and most of all where good samples vary little.
 COARSE, FINE = 1.0, 0.3
 # Steps towards the metric without scales.
-STEPS = 4
+STEPS = 3
 # Samples closer than this share of the typical squared distance are copies, and count once there.
 COPY = 0.02
 # Fewer samples than this tell nothing about others.
@@ -120,28 +120,41 @@ class Asked:
         self.source, self.away = source, away
         self.odd = np.argsort(np.argsort(away, kind="stable")) % 2 == 1
 
-    def without_scales(self) -> np.ndarray:
-        """Return distances by Tyler's metric: a sample counts by the inverse of its square."""
+    def seen_by(self, weights: np.ndarray) -> tuple[Frame, np.ndarray]:
+        """Return the frame of weighted samples, and the entries of all."""
+        some = np.flatnonzero(weights)
+        frame = Frame.of(self.source.chosen(some), weights[some])
+        return frame, frame.entries(self.source)
+
+    def propose(self, least: float) -> np.ndarray:
+        """Return the samples below the likeliest gap, in a metric without scales.
+
+        That is Tyler's: a sample counts by the inverse of its squared distance. Then the nearest
+        half judges all.
+        """
         typical = np.median(self.away) or self.away.max()
         clipped = np.minimum(1.0, typical / np.maximum(self.away, 1e-300))
-        frame = Frame.of(self.source, clipped)
-        entries = frame.entries(self.source)
+        frame, entries = seen = self.seen_by(clipped)
         weights = clipped = clipped / count_copies(entries, COPY)
         for _ in range(STEPS):
-            d = Metric.of(frame, entries, weights, COARSE).distances(entries)
+            d = Metric.of(frame, entries, weights, COARSE)[1]
             weights = clipped * np.exp(d.min() - d)
-        return d
+        nearest = np.argsort(np.argsort(d)) < max(len(d) / 2, 2 * FEWEST)
+        splits = Splits(self.judged_by(nearest, COARSE, seen).distances, least)
+        likeliest = splits.isolated() or splits.likeliest()
+        return nearest if likeliest is None else likeliest.kept
 
-    def judged_by(self, some: np.ndarray) -> Judgement:
+    def judged_by(
+        self, some: np.ndarray, shrink: float, seen: tuple[Frame, np.ndarray] | None = None
+    ) -> Judgement:
         """Return distances from some samples, by halves: none is judged by what it taught."""
         d = np.empty(len(self.away))
         for half in (self.odd, ~self.odd):
-            teachers, judged = (self.source.chosen(np.flatnonzero(m)) for m in (some & ~half, half))
-            frame = Frame.of(teachers, np.ones(teachers.n_samples))
-            metric = Metric.of(frame, frame.entries(teachers), np.ones(teachers.n_samples), FINE)
-            d[half] = metric.distances(frame.entries(judged))
-            location, scale = spread(d[half & some])
-            d[half] -= location
+            teachers = (some & ~half).astype(float)
+            frame, entries = seen or self.seen_by(teachers)
+            metric, away = Metric.of(frame, entries, teachers, shrink)
+            location, scale = spread(away[half & some])
+            d[half] = away[half] - location
         return Judgement(metric, location, scale, d)
 
     def are_few(self, some: np.ndarray) -> bool:
@@ -149,23 +162,17 @@ class Asked:
         return bool(min((some & self.odd).sum(), (some & ~self.odd).sum()) < FEWEST)
 
     def find(self, least: float) -> tuple[Split, Judgement] | None:
-        """Return a group that is apart from the others, as these see it.
-
-        The nearest half judges all; then all below the likeliest gap; then all that are not apart.
-        """
-        d = self.without_scales()
-        learned = np.argsort(np.argsort(d)) < max(least, 2 * FEWEST)
-        for first in (True, False, False):
+        """Return a group that is apart from the others; they say so, also when without it."""
+        learned, found = self.propose(least), None
+        for _ in range(2):
             if self.are_few(learned):
                 return None
-            others = self.judged_by(learned)
-            # A share of those looked at is that of all but for chance: two standard deviations.
-            splits = Splits(others.distances, least - math.sqrt(len(d)))
-            found = splits.isolated() or (splits.likeliest() if first else None)
-            if found is None:
+            others = self.judged_by(learned, FINE)
+            apart = Splits(others.distances, least).isolated()
+            if apart is None:
                 return None
-            learned = found.kept
-        return None if found is None else (found, others)
+            learned, found = apart.kept, (apart, others)
+        return found
 
     def judge(self, split: Split, ranks: tuple[Rank, ...], options: Options) -> Group:
         """Decide on a group that is apart.
@@ -187,13 +194,11 @@ class Asked:
     def is_foreign(self, split: Split) -> bool:
         """Tell whether the others are far from a group, or it is surely no kind of its own."""
         group = ~split.kept
-        if not self.are_few(group):
-            return bool(np.quantile(self.judged_by(group).distances[split.kept], 0.1) > 0)
-        # They cannot tell what is foreign to them. Twice as far as is needed will do, or that
-        # they are copies of one sample.
-        frame = Frame.of(self.source, np.ones(len(group)))
-        copies = count_copies(frame.entries(self.source), COPY)[group]
-        return split.distance >= 2 * FAR or bool(copies.min() >= len(copies) > 1)
+        if self.are_few(group):
+            # So few cannot tell what is foreign to them; copies of one sample are no kind.
+            entries = self.seen_by(np.ones(len(group)))[1]
+            return bool(count_copies(entries, COPY)[group].min() >= group.sum() > 1)
+        return bool(np.quantile(self.judged_by(group, FINE).distances[split.kept], 0.1) > 0)
 
     def errors(
         self, ranks: tuple[Rank, ...], weights: np.ndarray, options: Options
@@ -205,20 +210,22 @@ class Asked:
 
 
 def rough_distances(source: Source) -> np.ndarray:
-    """Return the squared distances from the median of some samples, and from the origin."""
-    some = np.unique(np.linspace(0, source.n_samples - 1, PILOTS).astype(int))
-    place = ((middle(source.take(some)) - source.origin) / source.unit).astype(source.dtype)
-    both = np.empty((source.n_samples, 2))
+    """Return the squared distances from about the median of some samples."""
+    some = source.take(np.unique(np.linspace(0, source.n_samples - 1, PILOTS).astype(int)))
+    # A little off, where symmetry puts no two different samples at one distance.
+    place = middle(some) + 1e-3 * (some[0] - middle(some))
+    place = ((place - source.origin) / source.unit).astype(source.dtype)
+    away = np.empty(source.n_samples)
     with np.errstate(over="ignore"):
-        source.fill(both, lambda x: np.column_stack([row_squares(x - place), row_squares(x)]))
-    return both
+        source.fill(away, lambda x: row_squares(x - place))
+    return away
 
 
-def draw(rough: np.ndarray, counting: np.ndarray) -> np.ndarray:
+def draw(away: np.ndarray, counting: np.ndarray) -> np.ndarray:
     """Choose samples evenly by distance: all kinds are there, in whatever order; copies once."""
     places = np.linspace(0, len(counting) - 1, min(SAMPLES, len(counting))).astype(int)
-    drawn = np.sort(counting[np.argsort(rough[counting, 0], kind="stable")[places]])
-    return drawn[np.sort(np.unique(rough[drawn], axis=0, return_index=True)[1])]
+    drawn = np.sort(counting[np.argsort(away[counting], kind="stable")[places]])
+    return drawn[np.sort(np.unique(away[drawn], return_index=True)[1])]
 
 
 def search(
@@ -234,16 +241,18 @@ def search(
     verdict = Verdict(np.ones(n, bool), np.full(n, -np.inf), np.arange(n))
     if breakdown == 0:
         return verdict
-    rough = rough_distances(source)
-    drawn = draw(rough, np.flatnonzero(counting))
+    away = rough_distances(source)
+    drawn = draw(away, np.flatnonzero(counting))
     # What cannot be squared is refused by name at the start of the sweeps.
-    if len(drawn) < 2 * FEWEST or not rough.max() < LARGEST_SQUARE:
+    if len(drawn) < 2 * FEWEST or not away.max() < LARGEST_SQUARE:
         return replace(verdict, accepted=drawn[:0])
-    verdict, least = replace(verdict, accepted=drawn), (1 - breakdown) * len(drawn)
+    verdict = replace(verdict, accepted=drawn)
+    # A share of those looked at is that of all but for chance: two standard deviations.
+    least = (1 - breakdown) * len(drawn) - math.sqrt(len(drawn))
     # One BLAS thread: the number of threads must not change the last digits.
     with single_blas():
         while True:
-            asked = Asked(source.chosen(verdict.accepted), rough[verdict.accepted, 0])
+            asked = Asked(source.chosen(verdict.accepted), away[verdict.accepted])
             found = asked.find(least)
             if found is None:
                 return verdict

@@ -217,7 +217,7 @@ def fit_profile(subspace: Any, X: Any, weights: np.ndarray | None) -> Profile:
     floor = RELATIVE_FLOOR * np.median(energies, axis=0) + np.finfo(float).tiny
     source, all_of_them = Source(x, origin=np.zeros(1), unit=1.0), np.ones(len(x))
     frame = Frame.of(source, all_of_them)
-    metric = Metric.of(frame, frame.entries(source), all_of_them, SHRINK)
+    metric, _ = Metric.of(frame, frame.entries(source), all_of_them, SHRINK)
     seen = observe(x, mean, bases, floor, metric)
     odd = fit_normal(seen["energies"]).log_distance(seen["energies"])
     rows = np.flatnonzero(odd <= np.quantile(odd, KEPT[0]))
