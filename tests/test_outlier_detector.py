@@ -45,7 +45,8 @@ def test_scores_and_maps_by_hand(images, ranks_of):
     lost = centred - L @ L.T @ centred @ R @ R.T
     assert_allclose(model.residual_map(images), lost**2, atol=1e-12)
     measured = model.measure(images)
-    above = [np.maximum(measured[name], 0) for name in ("texture", "likeness", "turn", "distance")]
+    parts = ("texture", "likeness", "turn", "distance", "cover")
+    above = [np.maximum(measured[name], 0) for name in parts]
     limit = model.profile_.limit
     assert_allclose(model.score_samples(images), -np.linalg.norm(above, axis=0) / limit)
     decision = model.decision_function(images)

@@ -28,10 +28,10 @@ ON_THE_CUT = 1e-6
 class TensorOutlierDetector(OutlierMixin, BaseEstimator):
     """Samples that are unlike the others, and why.
 
-    Four things are measured of every sample beside the few others that it resembles most: its
+    Five things are measured of every sample beside the few others that it resembles most: its
     texture, its likeness to them, whether it would be more like them if it were turned or made
-    negative, and its distance in the metric of the search of samples. What is usual is learned
-    from samples that count in the fit of a robust subspace.
+    negative, its distance in the metric of the search of samples, and how much of it is flat. What
+    is usual is learned from samples that count in the fit of a robust subspace.
 
     Parameters
     ----------
@@ -158,8 +158,8 @@ class TensorOutlierDetector(OutlierMixin, BaseEstimator):
         -------
         measured : dict of ndarray
             ``score``; in robust standard deviations above the usual ``texture``, ``likeness``,
-            ``turn``, ``distance``, of which the score is made, and ``detail``, ``level``,
-            ``contrast``, ``cover``; and ``nearest``, the number of the most similar
+            ``turn``, ``distance``, ``cover``, of which the score is made, and ``detail``,
+            ``level``, ``contrast``; and ``nearest``, the number of the most similar
             usual sample among those of the fit.
         """
         check_is_fitted(self)

@@ -1,7 +1,7 @@
 """How unlike the others a sample is: the parts of one score.
 
 A sample is held against the few others that it resembles most, so that a folder may hold several
-kinds of pictures. Four things are measured, each against how much the others differ in it:
+kinds of pictures. Five things are measured, each against how much the others differ in it:
 
 texture
     the energy in every shell of directions (in each mode the leading one, then the next three,
@@ -11,7 +11,9 @@ likeness
 turn
     by how much the likeness grows when the sample is turned by right angles, or made negative;
 distance
-    how far it lies in the metric by which the search of samples judges whole groups.
+    how far it lies in the metric by which the search of samples judges whole groups;
+cover
+    the share of the picture in which nothing varies, beyond that of its likes.
 
 Each is counted in robust standard deviations above the median; what lies above adds up in squares.
 All is learned from samples that count in the subspace. Its residuals are no part: they added
@@ -39,8 +41,8 @@ from corrtensor.tasks.views import closest, correlations, normalised, turn, turn
 __all__ = ["MEASURED", "PARTS", "Normal", "Profile", "fit_profile"]
 
 # The parts of the score, and what only helps to put it in words.
-PARTS = ("texture", "likeness", "turn", "distance")
-MEASURED = (*PARTS, "detail", "level", "contrast", "cover")
+PARTS = ("texture", "likeness", "turn", "distance", "cover")
+MEASURED = (*PARTS, "detail", "level", "contrast")
 # The largest score that is usual, over the upper quartile of those of good samples: beyond it lie
 # about 1 % of these. Measured in studies/outliers.
 LIMIT = 2.5
@@ -58,6 +60,8 @@ SIGMA_PER_MEDIAN = 1.4826
 # Samples that differ less from their likes do so by rounding; everything is counted in logarithms,
 # correlations, shares, or the unit of the data.
 LEAST_SPREAD = 1e-3
+# A share of a picture that is flat: this much more than its likes have is one deviation at least.
+LEAST_COVER = 0.15
 # Beside a typical energy, less than this is nothing.
 RELATIVE_FLOOR = 1e-2
 SMALLEST = 1e-12
@@ -231,7 +235,9 @@ def fit_profile(subspace: Any, X: Any, weights: np.ndarray | None) -> Profile:
     usual["odd"] = local.log_distance(texture[rows])
     values = relate(seen, usual, local)
     location, scale = spread(np.stack([values[name] for name in MEASURED], axis=1))
-    scale = np.maximum(scale, LEAST_SPREAD)
+    scale = np.maximum(
+        scale, [LEAST_COVER if name == "cover" else LEAST_SPREAD for name in MEASURED]
+    )
     parts = {
         name: (values[name] - a) / b for name, a, b in zip(MEASURED, location, scale, strict=True)
     }

@@ -9,9 +9,10 @@ __all__ = ["NO_REASON", "reasons"]
 NO_REASON = "unusual, no single reason"
 # Robust standard deviations at which something stands out, and how much darker is dark.
 CLEAR, FAR = 3.0, 3.5
+# The same of the share of a picture that is flat: nearly a quarter more than its likes have.
+COVERED = 1.5
 # Logarithm of a contrast that is next to none, beside the usual one in standard deviations.
 NEARLY_NONE = -8.0
-# The likeness that a turn or the negative must bring, stretched as Fisher does.
 TURNED = ("turned by 90°", "upside down", "turned by 90°", "negative")
 
 
@@ -34,7 +35,7 @@ def in_words(one: dict[str, np.ndarray]) -> tuple[str, ...]:
         (float(one["turn"]), CLEAR, turned),
         (float(one["detail"]), CLEAR, "noise-like"),
         (-float(one["detail"]), CLEAR, "blurred"),
-        (float(one["cover"]), CLEAR, "partly covered"),
+        (float(one["cover"]), COVERED, "partly covered"),
         (float(one["level"]), FAR, "bright"),
         (-float(one["level"]), FAR, "dark"),
         (float(one["contrast"]), FAR, "high contrast"),
