@@ -178,7 +178,8 @@ class TensorOutlierDetector(OutlierMixin, BaseEstimator):
         Returns
         -------
         words : list of tuple of str
-            Such as ``("blurred",)``; empty for a sample that is no outlier.
+            Such as ``("blurred",)``; empty where nothing stands out, and for samples that are
+            not even half as odd as an outlier.
         """
         return reasons(self.measure(X), -self.offset_)
 

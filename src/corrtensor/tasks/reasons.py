@@ -7,6 +7,8 @@ import numpy as np
 __all__ = ["NO_REASON", "reasons"]
 
 NO_REASON = "unusual, no single reason"
+# Something is said of samples beyond this share of the cut.
+NEAR = 0.5
 # Robust standard deviations at which something stands out, and how much darker is dark.
 CLEAR, FAR = 3.0, 3.5
 # The same of the share of a picture that is flat: nearly a quarter more than its likes have.
@@ -17,13 +19,13 @@ TURNED = ("turned by 90°", "upside down", "turned by 90°", "negative")
 
 
 def reasons(measured: dict[str, np.ndarray], cut: float) -> list[tuple[str, ...]]:
-    """Return for each sample what stands out; nothing where its score is within the cut."""
-    return [
-        in_words({name: values[i] for name, values in measured.items()})
-        if measured["score"][i] > cut
-        else ()
-        for i in range(len(measured["score"]))
-    ]
+    """Return for each sample what stands out: of outliers, and of what comes near to them."""
+    said = []
+    for i, score in enumerate(measured["score"].tolist()):
+        near = score > NEAR * cut
+        words = in_words({name: values[i] for name, values in measured.items()}) if near else ()
+        said.append(words or ((NO_REASON,) if score > cut else ()))
+    return said
 
 
 def in_words(one: dict[str, np.ndarray]) -> tuple[str, ...]:
@@ -43,4 +45,4 @@ def in_words(one: dict[str, np.ndarray]) -> tuple[str, ...]:
         (float(one["likeness"]), CLEAR, "unlike all others"),
     ]
     clear = sorted((c for c in candidates if c[0] > c[1]), key=lambda c: -c[0] / c[1])
-    return tuple(words for _, _, words in clear[:2]) or (NO_REASON,)
+    return tuple(words for _, _, words in clear[:2])
