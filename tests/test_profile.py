@@ -71,6 +71,10 @@ def test_views_and_turns_by_hand():
     x = np.random.default_rng(0).normal(size=(2, 64, 96, 3))
     cells = x.reshape(2, 32, 2, 32, 3, 3).mean(axis=(2, 4))
     assert_allclose(view(x), cells, rtol=1e-12, atol=1e-15)
+    # parts that cut entries: a mirror image has a mirrored view, and the mean stays
+    uneven = x[:, :50, :41]
+    assert_allclose(view(uneven[:, ::-1]), view(uneven)[:, ::-1], atol=1e-15)
+    assert_allclose(view(uneven).mean(axis=(1, 2)), uneven.mean(axis=(1, 2)), atol=1e-15)
     assert_array_equal(turn(cells, 1), np.rot90(cells, 1, axes=(1, 2)))
     # what is not square keeps its shape, and half a turn its entries
     narrow = x[:, :8, :6]

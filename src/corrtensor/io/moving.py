@@ -137,11 +137,15 @@ def restore(manifest: Path) -> int:
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{manifest} is no manifest of moved files ({error})") from error
     left = [(here, home) for here, home in pairs if os.path.lexists(here)]
-    for _, home in left:
-        if os.path.lexists(home):
+    for here, home in left:
+        # A move that was cut off left the file in both places.
+        if os.path.lexists(home) and not os.path.samefile(here, home):
             raise FileExistsError(errno.EEXIST, "there is a file of this name again", str(home))
     for here, home in left:
         home.parent.mkdir(parents=True, exist_ok=True)
-        move_new(here, home)
+        if os.path.lexists(home):
+            here.unlink()
+        else:
+            move_new(here, home)
     manifest.unlink()
     return len(left)

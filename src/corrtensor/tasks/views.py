@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 
@@ -37,13 +38,20 @@ def turn(x: np.ndarray, k: int) -> np.ndarray:
 
 
 def view(x: np.ndarray, most: int = VIEW) -> np.ndarray:
-    """Return samples at a small size: means over blocks in the first two modes."""
+    """Return samples at a small size: means over equal parts of each of the first two modes."""
     for mode in (1, 2):
         if mode < x.ndim and x.shape[mode] > most:
-            edges = np.linspace(0, x.shape[mode], most + 1).astype(int)
-            counts = np.diff(edges).reshape(-1, *[1] * (x.ndim - mode - 1))
-            x = np.add.reduceat(x, edges[:-1], axis=mode) / counts
+            x = np.moveaxis(np.tensordot(x, means(x.shape[mode], most), axes=(mode, 1)), -1, mode)
     return x
+
+
+@lru_cache(16)
+def means(size: int, count: int) -> np.ndarray:
+    """Return the matrix that takes means over so many equal parts, which may cut entries."""
+    edges = np.linspace(0, size, count + 1)
+    entries = np.arange(size)
+    ends = np.minimum(edges[1:, None], entries + 1) - np.maximum(edges[:-1, None], entries)
+    return np.maximum(ends, 0) * (count / size)
 
 
 def normalised(x: np.ndarray) -> np.ndarray:
