@@ -9,6 +9,8 @@ import math
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import load_breast_cancer
+from sklearn.preprocessing import RobustScaler
 
 import corrtensor as ct
 from corrtensor._engine.arrays.source import Source
@@ -127,8 +129,7 @@ def learned(X, weights=None):
     """Return a source, the metric of weighted samples, and the distances of all."""
     source = Source(X, n_jobs=1, origin=np.zeros(X.shape[1:]))
     w = np.ones(len(X)) if weights is None else weights
-    frame = metric.Frame.of(source, w)
-    return source, *metric.Metric.of(frame, frame.entries(source), w, 0.3)
+    return source, *metric.Metric.of(*metric.see(source, w), w, 0.3)
 
 
 def test_a_product_of_variances_is_found_and_shrunk():
@@ -175,8 +176,8 @@ def test_what_has_no_variance_of_its_own_is_pooled(monkeypatch):
     X = good_samples(rng, 60)
     X[:10] += 0.5 * rng.normal(size=(10, *SHAPE))
     monkeypatch.setattr(metric, "ENTRIES", 16)
-    source, found, d = learned(X, (np.arange(60) >= 10).astype(float))
-    entries = found.frame.entries(source)
+    _, found, d = learned(X, (np.arange(60) >= 10).astype(float))
+    entries = found.frame.see(X)
     assert entries.shape == (60, 16 + 1)
     assert_allclose(
         np.square(entries).sum(axis=1),
@@ -402,3 +403,12 @@ def test_robust_components_of_long_vectors(n, d, dtype):
     expected = np.linalg.svd(X[n // 5 :] - X[n // 5 :].mean(axis=0), full_matrices=False)[2][:10]
     sines = 1 - np.linalg.norm(expected @ model.factors_[0], axis=0)
     assert sines.max() < 1e-3
+
+
+def test_a_few_rows_with_wrong_units_among_medical_records():
+    """Real vectors with long tails: forty rows, ten columns ten times too large; nobody else."""
+    X = load_breast_cancer().data.copy()
+    rows = np.random.default_rng(0).choice(len(X), 40, replace=False)
+    X[np.ix_(rows, np.arange(20, 30))] *= 10
+    model = ct.CorrTensor(ranks=5).fit(RobustScaler().fit_transform(X))
+    assert_array_equal(np.flatnonzero(model.weights_ < 0.5), np.sort(rows))

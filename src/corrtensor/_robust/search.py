@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -21,8 +20,8 @@ from corrtensor._engine.solver import solve
 from corrtensor._engine.start import spectral
 from corrtensor._engine.state import Options
 from corrtensor._engine.threads import single_blas
-from corrtensor._robust.isolation import Split, Splits, spread
-from corrtensor._robust.metric import SAMPLES, Frame, Metric, count_copies
+from corrtensor._robust.isolation import FAR, Split, Splits, spread
+from corrtensor._robust.metric import SAMPLES, Frame, Metric, count_copies, see
 from corrtensor.losses import Power
 
 # The metric that proposes groups is shrunk more than the one that judges them: outliers bend what
@@ -40,9 +39,8 @@ FEWEST = 10
 class Group:
     """Samples that lie apart from the others, and what became of them; ``str`` puts it in words.
 
-    ``gap`` counts in mean excesses of the others' tail, ``distance`` in robust standard deviations.
-    Where it was in doubt, ``keeping`` is the logarithm of the factor by which the error of the
-    others grows if the group is kept, ``rejecting`` of that of all if it is not.
+    ``gap`` counts in mean excesses of the others' tail, ``distance`` in robust standard deviations;
+    ``keeping`` and ``rejecting`` are the costs of a group in doubt (``docs/method.md``, section 6).
     """
 
     samples: np.ndarray
@@ -81,97 +79,70 @@ class Verdict:
             return float(kept.max())
         return float(max(kept[apart.kept].max(), s[self.accepted].max()))
 
-    def keeping(self, group: Group) -> Verdict:
-        """Note a group that is kept."""
-        group = replace(group, samples=self.accepted[group.samples], rejected=False)
-        return replace(self, groups=(*self.groups, group))
-
-    def rejecting(self, group: Group, split: Split, others: Judgement, source: Source) -> Verdict:
+    def without(self, group: Group, split: Split, metric: Metric, source: Source) -> Verdict:
         """Reject a group: of the samples asked those that were judged, of all others by the cut."""
         away = np.empty(len(self.kept))
-        source.fill(away, others.metric.measure)
-        away -= others.location
+        source.fill(away, metric.measure)
         beyond = self.kept & (away > split.cut)
         beyond[self.accepted] = ~split.kept
-        return Verdict(
-            self.kept & ~beyond,
-            np.where(beyond, away / others.scale, self.scores),
-            self.accepted[split.kept],
-            (*self.groups, replace(group, samples=np.flatnonzero(beyond))),
-        )
-
-
-class Judgement(NamedTuple):
-    """A metric, median and spread of some samples in it, and distances of all from that median."""
-
-    metric: Metric
-    location: float
-    scale: float
-    distances: np.ndarray
+        scores = np.where(beyond, away / metric.scale, self.scores)
+        groups = (*self.groups, replace(group, samples=np.flatnonzero(beyond)))
+        return Verdict(self.kept & ~beyond, scores, self.accepted[split.kept], groups)
 
 
 class Asked:
-    """Samples that are looked at, and how far each is from their rough middle.
-
-    Every other one by that distance makes a half, so that both have near ones and far ones.
-    """
+    """Samples that are looked at; every other one by its rough distance makes a half."""
 
     def __init__(self, source: Source, away: np.ndarray) -> None:
         self.source, self.away = source, away
         self.odd = np.argsort(np.argsort(away, kind="stable")) % 2 == 1
 
-    def seen_by(self, weights: np.ndarray) -> tuple[Frame, np.ndarray]:
-        """Return the frame of weighted samples, and the entries of all."""
-        some = np.flatnonzero(weights)
-        frame = Frame.of(self.source.chosen(some), weights[some])
-        return frame, frame.entries(self.source)
-
     def propose(self, least: float) -> np.ndarray:
-        """Return the samples below the likeliest gap, in a metric without scales.
-
-        That is Tyler's: a sample counts by the inverse of its squared distance. Then the nearest
-        half judges all.
+        """Return the samples below the likeliest gap, as those see it that are nearest by Tyler's
+        metric: in it a sample counts by the inverse of its squared distance.
         """
         typical = np.median(self.away) or self.away.max()
         clipped = np.minimum(1.0, typical / np.maximum(self.away, 1e-300))
-        frame, entries = seen = self.seen_by(clipped)
+        frame, entries = seen = see(self.source, clipped)
         weights = clipped = clipped / count_copies(entries, COPY)
         for _ in range(STEPS):
             d = Metric.of(frame, entries, weights, COARSE)[1]
             weights = clipped * np.exp(d.min() - d)
         nearest = np.argsort(np.argsort(d)) < max(len(d) / 2, 2 * FEWEST)
-        splits = Splits(self.judged_by(nearest, COARSE, seen).distances, least)
+        if self.are_few(nearest):
+            return nearest
+        splits = Splits(self.judged_by(nearest, COARSE, seen)[1], least)
         likeliest = splits.isolated() or splits.likeliest()
         return nearest if likeliest is None else likeliest.kept
 
     def judged_by(
         self, some: np.ndarray, shrink: float, seen: tuple[Frame, np.ndarray] | None = None
-    ) -> Judgement:
+    ) -> tuple[Metric, np.ndarray]:
         """Return distances from some samples, by halves: none is judged by what it taught."""
         d = np.empty(len(self.away))
         for half in (self.odd, ~self.odd):
             teachers = (some & ~half).astype(float)
-            frame, entries = seen or self.seen_by(teachers)
+            frame, entries = seen or see(self.source, teachers)
             metric, away = Metric.of(frame, entries, teachers, shrink)
             location, scale = spread(away[half & some])
             d[half] = away[half] - location
-        return Judgement(metric, location, scale, d)
+        return replace(metric, location=location, scale=scale), d
 
     def are_few(self, some: np.ndarray) -> bool:
         """Tell whether a half of some samples is too small to tell anything about others."""
         return bool(min((some & self.odd).sum(), (some & ~self.odd).sum()) < FEWEST)
 
-    def find(self, least: float) -> tuple[Split, Judgement] | None:
-        """Return a group that is apart from the others; they say so, also when without it."""
+    def find(self, least: float) -> tuple[Split, Metric] | None:
+        """Return a group that is apart, as the others see it, and their metric."""
         learned, found = self.propose(least), None
         for _ in range(2):
             if self.are_few(learned):
                 return None
-            others = self.judged_by(learned, FINE)
-            apart = Splits(others.distances, least).isolated()
+            metric, d = self.judged_by(learned, FINE)
+            apart = Splits(d, least).isolated()
             if apart is None:
                 return None
-            learned, found = apart.kept, (apart, others)
+            learned, found = apart.kept, (apart, metric)
         return found
 
     def judge(self, split: Split, ranks: tuple[Rank, ...], options: Options) -> Group:
@@ -185,8 +156,14 @@ class Asked:
         group = Group(np.flatnonzero(~kept), True, split.gap, split.distance)
         if split.beyond_doubt or self.is_foreign(split):
             return group
-        fixed, joint = self.errors(ranks, np.ones(len(kept)), options)
-        own = self.errors(fixed, kept.astype(float), options)[1]
+
+        def errors(ranks: tuple[Rank, ...], w: np.ndarray) -> tuple[tuple[Rank, ...], np.ndarray]:
+            start = spectral(self.source, ranks, centered=options.center is not None, weights=w)
+            fit = solve(self.source, start, Power(2.0), options.brief(1), w)
+            return start.ranks, fit.residuals + np.finfo(float).tiny
+
+        fixed, joint = errors(ranks, np.ones(len(kept)))
+        own = errors(fixed, kept.astype(float))[1]
         keeping = math.log(joint[kept].mean() / own[kept].mean())
         rejecting = math.log(own.mean() / joint.mean())
         return replace(group, rejected=keeping > rejecting, keeping=keeping, rejecting=rejecting)
@@ -195,25 +172,17 @@ class Asked:
         """Tell whether the others are far from a group, or it is surely no kind of its own."""
         group = ~split.kept
         if self.are_few(group):
-            # So few cannot tell what is foreign to them; copies of one sample are no kind.
-            entries = self.seen_by(np.ones(len(group)))[1]
-            return bool(count_copies(entries, COPY)[group].min() >= group.sum() > 1)
-        return bool(np.quantile(self.judged_by(group, FINE).distances[split.kept], 0.1) > 0)
-
-    def errors(
-        self, ranks: tuple[Rank, ...], weights: np.ndarray, options: Options
-    ) -> tuple[tuple[Rank, ...], np.ndarray]:
-        """Return the ranks of a plain fit to weighted samples, and the squared residuals of all."""
-        start = spectral(self.source, ranks, centered=options.center is not None, weights=weights)
-        fit = solve(self.source, start, Power(2.0), options.brief(1), weights)
-        return start.ranks, fit.residuals + np.finfo(float).tiny
+            # So few cannot tell. Twice as far as is needed will do, or copies of one sample.
+            copies = count_copies(see(self.source, np.ones(len(group)))[1], COPY)[group]
+            return split.distance >= 2 * FAR or bool(copies.min() >= len(copies) > 1)
+        return bool(np.quantile(self.judged_by(group, FINE)[1][split.kept], 0.1) > 0)
 
 
 def rough_distances(source: Source) -> np.ndarray:
     """Return the squared distances from about the median of some samples."""
     some = source.take(np.unique(np.linspace(0, source.n_samples - 1, PILOTS).astype(int)))
     # A little off, where symmetry puts no two different samples at one distance.
-    place = middle(some) + 1e-3 * (some[0] - middle(some))
+    place = 0.999 * middle(some) + 0.001 * some[0]
     place = ((place - source.origin) / source.unit).astype(source.dtype)
     away = np.empty(source.n_samples)
     with np.errstate(over="ignore"):
@@ -257,7 +226,8 @@ def search(
             if found is None:
                 return verdict
             group = asked.judge(found[0], ranks, options)
-            further = verdict.rejecting(group, *found, source) if group.rejected else verdict
+            further = verdict.without(group, *found, source) if group.rejected else verdict
             if not group.rejected or counting @ ~further.kept > breakdown * counting.sum():
-                return verdict.keeping(group)
+                group = replace(group, samples=verdict.accepted[group.samples], rejected=False)
+                return replace(verdict, groups=(*verdict.groups, group))
             verdict = further
