@@ -35,7 +35,7 @@ from corrtensor._engine.arrays.dask_lazy import is_dask, unwrapped
 from corrtensor._engine.arrays.source import Source
 from corrtensor._engine.large_modes import LARGE
 from corrtensor._engine.shapes import check_finite, is_on_disk
-from corrtensor._robust.metric import Frame, Metric
+from corrtensor._robust.metric import Metric, see
 from corrtensor.tasks.views import closest, correlations, normalised, turn, turns, view
 
 __all__ = ["MEASURED", "PARTS", "Normal", "Profile", "fit_profile"]
@@ -219,9 +219,9 @@ def fit_profile(subspace: Any, X: Any, weights: np.ndarray | None) -> Profile:
     bases = directions(x - mean)
     energies = shell_energies(x - mean, bases)
     floor = RELATIVE_FLOOR * np.median(energies, axis=0) + np.finfo(float).tiny
-    source, all_of_them = Source(x, origin=np.zeros(1), unit=1.0), np.ones(len(x))
-    frame = Frame.of(source, all_of_them)
-    metric, _ = Metric.of(frame, frame.entries(source), all_of_them, SHRINK)
+    all_of_them = np.ones(len(x))
+    seen_by = see(Source(x, origin=np.zeros(1), unit=1.0), all_of_them)
+    metric, _ = Metric.of(*seen_by, all_of_them, SHRINK)
     seen = observe(x, mean, bases, floor, metric)
     odd = fit_normal(seen["energies"]).log_distance(seen["energies"])
     rows = np.flatnonzero(odd <= np.quantile(odd, KEPT[0]))
