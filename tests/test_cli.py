@@ -2,9 +2,11 @@
 
 import csv
 import errno
+import html
 import io
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -193,6 +195,125 @@ def test_outliers_with_a_model(folder, model, faces, tmp_path):
     ct.save(ct.TensorOutlierDetector().fit(faces), tmp_path / "d.ct")
     again = run_json("outliers", folder, "--model", tmp_path / "d.ct", "--top", 4)
     assert {entry["sample"] for entry in again["samples"]} == {80, 81, 82, 83}
+
+
+def listed(page, tag):
+    """Names in the order of a page."""
+    text = page.read_text(encoding="utf-8")
+    return [html.unescape(name) for name in re.findall(tag, text)]
+
+
+def test_pages_and_table_hold_the_same_list(folder, tmp_path):
+    """The page about outliers, the report of a fit and the table rank alike."""
+    run("outliers", folder, "--ranks", "10,10", "--csv", tmp_path / "o.csv", "--report",
+        tmp_path / "o.html")  # fmt: skip
+    run("fit", folder, "--ranks", "10,10", "-o", tmp_path / "m.ct", "--report",
+        tmp_path / "f.html")  # fmt: skip
+    names = [row["name"] for row in read_table(tmp_path / "o.csv")]
+    cards = listed(tmp_path / "o.html", r'alt="Picture of ([^"]+)"')
+    assert len(cards) > 20
+    assert cards == names[: len(cards)]
+    rows = listed(tmp_path / "f.html", r'class="name" data-value="([^"]+)"')
+    assert len(rows) == 50
+    assert rows == names[:50]
+
+
+def test_skipped_files_are_in_the_table_and_on_the_page(folder, tmp_path):
+    where = tmp_path / "faces"
+    shutil.copytree(folder, where)
+    (where / "broken.png").write_bytes(b"no picture")
+    run("outliers", where, "--csv", tmp_path / "o.csv", "--report", tmp_path / "o.html")
+    last = read_table(tmp_path / "o.csv")[-1]
+    assert (last["name"], last["rank"]) == ("broken.png", "")
+    assert last["reason"] == "skipped: not an image"
+    assert "broken.png</bdi>: not an image" in (tmp_path / "o.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("way", ["--copy-to", "--move-to"])
+def test_outliers_are_copied_or_moved_and_brought_back(folder, tmp_path, way):
+    where, into = tmp_path / "faces", tmp_path / "odd"
+    shutil.copytree(folder, where)
+    before = {path.name: path.read_bytes() for path in where.iterdir()}
+    answer = run_json("outliers", where, way, into)
+    odd = {entry["name"] for entry in answer["samples"] if entry["outlier"]}
+    assert odd >= {f"noise{k}.png" for k in range(80, 84)}
+    assert {path.name for path in into.glob("*.png")} == odd
+    left = {path.name for path in where.iterdir()}
+    assert left == set(before) - (odd if way == "--move-to" else set())
+    if way == "--move-to":
+        assert run_json("restore", answer["manifest"]) == {"n_restored": len(odd), "notes": []}
+    assert {path.name: path.read_bytes() for path in where.iterdir()} == before
+
+
+def test_what_cannot_be_moved_is_a_wrong_call(folder, faces, tmp_path):
+    np.save(tmp_path / "x.npy", faces)
+    run("outliers", tmp_path / "x.npy", "--move-to", tmp_path / "odd", expect=2)
+    run("outliers", folder, "--move-to", tmp_path / "a", "--copy-to", tmp_path / "b", expect=2)
+    result = run("outliers", folder, "--move-to", folder / "odd", expect=1)
+    assert "its pictures would be read again" in error_of(result)
+    (tmp_path / "odd").mkdir()
+    (tmp_path / "odd" / "noise80.png").write_bytes(b"precious")
+    result = run("outliers", folder, "--copy-to", tmp_path / "odd", expect=1)
+    assert "noise80.png: there is a file of this name" in error_of(result)
+    assert [path.name for path in (tmp_path / "odd").iterdir()] == ["noise80.png"]
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_few_pictures_and_only_copies(folder, tmp_path, count):
+    where = tmp_path / "few"
+    where.mkdir()
+    for k in range(count):
+        shutil.copy(folder / "face00.png", where / f"=copy{k}.png")
+    answer = run_json(
+        "outliers", where, "--csv", tmp_path / "o.csv", "--report", tmp_path / "o.html"
+    )
+    assert answer["n_outliers"] == 0
+    copies = [[f"=copy{k}.png" for k in range(count)]] if count > 1 else []
+    assert answer["duplicates"] == copies
+    assert "few: hardly anything is known" in answer["notes"][0]
+    assert {row["name"] for row in read_table(tmp_path / "o.csv")} == {
+        f"'=copy{k}.png" for k in range(count)
+    }
+
+
+def test_two_hundred_photographs_of_all_sorts(tmp_path):
+    """Sizes, depths, channels, palettes, transparency, Exif and formats, and no option given."""
+    data = pytest.importorskip("skimage.data")
+    scenes = [Image.fromarray(getattr(data, name)()) for name in ("astronaut", "coffee", "chelsea")]
+    rng = np.random.default_rng(0)
+    where = tmp_path / "photographs"
+    where.mkdir()
+    for k in range(200):
+        scene = scenes[k % 3]
+        a, b = rng.integers(90, 300, 2).tolist()
+        left, top = (int(rng.integers(0, size - 90)) for size in scene.size)
+        photo = scene.crop((left, top, min(left + b, scene.width), min(top + a, scene.height)))
+        kind, name = k % 8, str(where / f"{k:03d}")
+        if kind == 0:
+            photo.save(f"{name}.jpg", quality=90)
+        elif kind == 1:
+            photo.convert("L").save(f"{name}.png")
+        elif kind == 2:
+            deep = np.asarray(photo.convert("L")).astype(np.uint16) * 257
+            Image.fromarray(deep).save(f"{name}.{'png' if k % 16 == 2 else 'tif'}")
+        elif kind == 3:
+            photo.convert("P").save(f"{name}.gif")
+        elif kind == 4:
+            photo.putalpha(200)
+            photo.save(f"{name}.png")
+        elif kind == 5:
+            exif = Image.Exif()
+            exif[0x0112] = 6
+            photo.save(f"{name}.jpeg", exif=exif)
+        elif kind == 6:
+            photo.save(f"{name}.webp")
+        else:
+            photo.save(f"{name}.bmp")
+    (where / "cut.jpg").write_bytes((where / "000.jpg").read_bytes()[:900])
+    answer = run_json("outliers", where, "--report", tmp_path / "o.html")
+    assert answer["n_samples"] == 200
+    assert [entry["name"] for entry in answer["skipped"]] == ["cut.jpg"]
+    assert "--size HxW chooses another" in answer["notes"][0]
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.ndimage import gaussian_filter
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import roc_auc_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -149,3 +150,41 @@ def test_samples_that_are_constant_or_alike(faces):
     scores = TensorOutlierDetector().fit(X).score_samples(X)
     assert np.isfinite(scores).all()
     assert scores.argmin() == 3
+
+
+DAMAGE = {
+    "blurred": lambda x: gaussian_filter(x, 1.5),
+    "noise-like": lambda x: np.clip(x + 0.4 * np.random.default_rng(0).normal(size=x.shape), 0, 1),
+    "negative": lambda x: 1 - x,
+    "turned by 90°": np.rot90,
+    "upside down": lambda x: x[::-1, ::-1],
+    "partly covered": lambda x: np.where(np.arange(25)[:, None] < 12, 0.0, x),
+    "nearly constant": lambda x: np.full_like(x, x.mean()),
+    "dark": lambda x: 0.02 * x,
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_reasons_name_what_was_done(name):
+    """Of six pictures damaged in one way, most are called so; of the others, hardly any."""
+    X = load_faces().images[:100].copy()
+    for i in range(6):
+        X[i] = DAMAGE[name](X[i])
+    said = [name in why for why in TensorOutlierDetector().fit(X).explain(X)]
+    assert sum(said[:6]) >= 4
+    assert sum(said[6:]) <= 3
+
+
+def test_nothing_is_said_of_ordinary_samples(faces):
+    model = TensorOutlierDetector().fit(faces[:100])
+    score, said = -model.score_samples(faces[:100]), model.explain(faces[:100])
+    assert all(not why for s, why in zip(score, said, strict=True) if s < 0.5)
+    assert all(why for s, why in zip(score, said, strict=True) if s > -model.offset_)
+
+
+def test_a_frozen_model_of_the_same_samples_changes_nothing(faces):
+    X, _ = ct.datasets.dummy_outliers(faces[:100], 30, rng=0)
+    fresh = TensorOutlierDetector(ct.CorrTensor((10, 10))).fit(X)
+    frozen = TensorOutlierDetector(FrozenEstimator(ct.CorrTensor((10, 10)).fit(X))).fit(X)
+    assert_array_equal(fresh.score_samples(X), frozen.score_samples(X))
+    assert fresh.offset_ == frozen.offset_

@@ -33,6 +33,7 @@ def test_python_of_the_readme_runs(tmp_path):
     names = runpy.run_path(str(script))
     assert names["X"].shape == names["clean"].shape == (130, 25, 25)
     assert set(names["suspects"]) == set(np.flatnonzero(names["is_outlier"]))
+    assert all("noise-like" in why for why in names["reasons"])
 
 
 def write_faces(folder, faces):
@@ -60,7 +61,15 @@ def test_commands_of_the_readme_run(tmp_path, monkeypatch):
     for call in calls:
         result = CliRunner().invoke(build_app(), call[1:])
         assert result.exit_code == 0, (call, result.output)
-    made = {"outliers.csv", "faces.ct", "faces.html", "clean", "cores.npy", "clusters.csv"}
+    made = {
+        "outliers.csv",
+        "odd.html",
+        "faces.ct",
+        "faces.html",
+        "clean",
+        "cores.npy",
+        "clusters.csv",
+    }
     assert {path.name for path in tmp_path.iterdir()} == made | {"faces", "new-faces", "names.csv"}
     assert np.load("cores.npy").shape == (24, 20, 20)
     assert len(list((tmp_path / "clean").rglob("*.png"))) == 84

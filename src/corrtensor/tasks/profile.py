@@ -133,7 +133,8 @@ class Profile:
     def measure(self, X: Any, block_size: int | None = None) -> dict[str, np.ndarray]:
         """Return what is measured of samples, in standard deviations above the usual.
 
-        Beside ``MEASURED``: ``score``, 1 at the limit; ``turned``, the likeness after each turn
+        Beside ``MEASURED``: ``score``, 1 at the limit; ``faint``, the logarithm of how much less
+        contrast than usual there is; ``turned``, the likeness after each turn
         and of the negative; and ``nearest``, the number of the most similar usual sample.
         """
         found: dict[str, list[np.ndarray]] = {}
@@ -145,6 +146,7 @@ class Profile:
             for name, value in values.items():
                 found.setdefault(name, []).append(value)
         values = {name: np.concatenate(value) for name, value in found.items()}
+        values["faint"] = self.location[MEASURED.index("contrast")] - values["contrast"]
         for name, location, scale in zip(MEASURED, self.location, self.scale, strict=True):
             values[name] = (values[name] - location) / scale
         values["score"] = combined(values) / self.limit

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 __all__ = ["NO_REASON", "reasons"]
@@ -13,8 +15,9 @@ NEAR = 0.5
 CLEAR, FAR = 3.0, 3.5
 # The same of the share of a picture that is flat: nearly a quarter more than its likes have.
 COVERED = 1.5
-# Logarithm of a contrast that is next to none, beside the usual one in standard deviations.
-NEARLY_NONE = -8.0
+# A contrast this many times less than usual is next to none; and how far below the usual
+# brightness what is faint is dark.
+NEXT_TO_NONE, DARKER = 100.0, 2.0
 TURNED = ("turned by 90°", "upside down", "turned by 90°", "negative")
 
 
@@ -30,7 +33,7 @@ def reasons(measured: dict[str, np.ndarray], cut: float) -> list[tuple[str, ...]
 
 def in_words(one: dict[str, np.ndarray]) -> tuple[str, ...]:
     """Return the one or two things that stand out of one sample, the clearest first."""
-    if one["contrast"] < NEARLY_NONE:
+    if one["faint"] > math.log(NEXT_TO_NONE):
         return ("nearly constant",)
     turned = TURNED[-len(one["turned"]) :][int(one["turned"].argmax())]
     candidates = [
@@ -41,8 +44,9 @@ def in_words(one: dict[str, np.ndarray]) -> tuple[str, ...]:
         (float(one["level"]), FAR, "bright"),
         (-float(one["level"]), FAR, "dark"),
         (float(one["contrast"]), FAR, "high contrast"),
-        (-float(one["contrast"]), FAR, "faint"),
+        (-float(one["contrast"]), FAR, "dark" if one["level"] < -DARKER else "faint"),
         (float(one["likeness"]), CLEAR, "unlike all others"),
     ]
     clear = sorted((c for c in candidates if c[0] > c[1]), key=lambda c: -c[0] / c[1])
-    return tuple(words for _, _, words in clear[:2])
+    # What is dark is dark by both its brightness and its contrast, and that is one reason.
+    return tuple(dict.fromkeys(words for _, _, words in clear))[:2]
