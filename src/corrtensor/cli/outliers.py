@@ -22,8 +22,6 @@ from corrtensor.cli.steps import (
 if TYPE_CHECKING:
     from corrtensor.io import Stack
 
-__all__ = ["add_commands"]
-
 # Different samples from which something can be said at all, and with some confidence.
 FEWEST, FEW = 3, 20
 COLUMNS = ("rank", "sample", "name", "score", "outlier", "reason")

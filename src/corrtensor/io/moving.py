@@ -17,8 +17,6 @@ from typing import BinaryIO
 
 from corrtensor._base.files import open_regular, refuse_link, sync_folder
 
-__all__ = ["MANIFEST", "copy_files", "move_files", "restore"]
-
 MANIFEST = "corrtensor-moved.jsonl"
 
 

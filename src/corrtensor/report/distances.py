@@ -13,8 +13,6 @@ from corrtensor.tasks._subspace import squared_residuals, weighted_median
 from corrtensor.tasks.outliers import TensorOutlierDetector
 from corrtensor.tasks.reasons import reasons
 
-__all__ = ["Distances", "distances", "score_distances"]
-
 # Clean samples beyond a limit at least.
 BEYOND = 0.01
 # Robust standard deviations above the median at which samples are first set aside, and of a limit.

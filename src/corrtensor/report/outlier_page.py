@@ -24,8 +24,6 @@ from corrtensor.report.words import readable
 from corrtensor.tasks.profile import in_shape
 from corrtensor.tasks.ranking import Ranking
 
-__all__ = ["write_outlier_page"]
-
 # Samples in the gallery: all outliers, and a few more, but not more than this.
 MOST, BEYOND = 150, 24
 # Groups of copies, members of each, twins and skipped files that are shown.

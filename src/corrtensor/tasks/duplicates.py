@@ -18,8 +18,6 @@ from scipy.spatial import cKDTree
 from corrtensor.tasks.profile import blocks_of, in_shape
 from corrtensor.tasks.views import is_picture, normalised, view
 
-__all__ = ["Duplicates", "find_duplicates"]
-
 # Sides of the view behind a fingerprint; entries of one of samples that are no pictures.
 SIDE, ENTRIES = 16, 256
 # Fingerprints of copies are at most this far apart: correlation 0.996. In the folders of

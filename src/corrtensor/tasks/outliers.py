@@ -17,8 +17,6 @@ from corrtensor.tasks._subspace import differences, fit_subspace, name_features,
 from corrtensor.tasks.profile import fit_profile
 from corrtensor.tasks.reasons import reasons
 
-__all__ = ["TensorOutlierDetector"]
-
 # The rate of false alarms that "auto" states: so many are flagged at least.
 FALSE_ALARMS = 0.01
 # Scores that differ from the cut by no more than this share lie on it.

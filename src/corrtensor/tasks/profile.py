@@ -38,8 +38,6 @@ from corrtensor._engine.shapes import check_finite, is_on_disk
 from corrtensor._robust.metric import Metric, see
 from corrtensor.tasks.views import closest, correlations, normalised, turn, turns, view
 
-__all__ = ["MEASURED", "PARTS", "Normal", "Profile", "fit_profile"]
-
 # The parts of the score, and what only helps to put it in words.
 PARTS = ("texture", "likeness", "turn", "distance", "cover")
 MEASURED = (*PARTS, "detail", "level", "contrast")

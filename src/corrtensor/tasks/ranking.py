@@ -11,8 +11,6 @@ import numpy as np
 from corrtensor.tasks.duplicates import Duplicates, find_duplicates
 from corrtensor.tasks.reasons import reasons
 
-__all__ = ["Ranking", "rank_samples"]
-
 
 @dataclass(frozen=True)
 class Ranking:

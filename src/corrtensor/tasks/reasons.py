@@ -6,8 +6,6 @@ import math
 
 import numpy as np
 
-__all__ = ["NO_REASON", "reasons"]
-
 NO_REASON = "unusual, no single reason"
 # Something is said of samples beyond this share of the cut.
 NEAR = 0.5

@@ -7,8 +7,6 @@ from functools import lru_cache
 
 import numpy as np
 
-__all__ = ["closest", "correlations", "is_picture", "normalised", "turn", "turns", "view"]
-
 # Samples are compared at a size of at most this in each of the first two modes.
 VIEW = 32
 # A correlation above this is that of a sample with itself, or with a copy.
