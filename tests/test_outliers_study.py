@@ -66,6 +66,19 @@ def test_a_trial(data_dir, method, monkeypatch):
 
 # ---- what the records show
 
+# Where a bar is missed, as the page says with the reasons; what comes to hold must leave the list.
+FIVE = "mixed, all five"
+MISSED = {"first": {FIVE}, "found": {FIVE}, "copies": {"palms", "USPS", FIVE}}
+
+
+def each_folder(bar):
+    missed = pytest.mark.xfail(strict=True, reason="the page says why")
+    return pytest.mark.parametrize(
+        "folder",
+        [pytest.param(f, marks=missed if f.name in MISSED[bar] else ()) for f in FOLDERS],
+        ids=lambda folder: folder.name,
+    )
+
 
 @pytest.fixture(scope="module")
 def records():
@@ -80,13 +93,13 @@ def test_the_page_is_what_its_records_say(records):
     assert len(records) == cases * len(FOLDERS)
 
 
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+@each_folder("first")
 def test_ours_is_first_in_every_folder(records, folder):
     values = {m: mean(chosen(records, folder.name, m, True), "auc") for m in (OURS, *PEERS)}
     assert max(values, key=values.get) == OURS
 
 
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+@each_folder("found")
 def test_enough_is_found_with_few_false_alarms(records, folder):
     bad = chosen(records, folder.name, OURS, True)
     found, on_top = mean(bad, "found", "n_bad"), mean(bad, "on_top", "n_bad")
@@ -95,7 +108,7 @@ def test_enough_is_found_with_few_false_alarms(records, folder):
     assert mean(bad, "false_alarms") <= 0.01
 
 
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+@each_folder("copies")
 def test_copies_are_found_and_none_invented(records, folder):
     both = [r for damage in (True, False) for r in chosen(records, folder.name, OURS, damage)]
     assert sum(r["copies_found"] for r in both) == sum(r["copies"] for r in both) > 0

@@ -33,6 +33,16 @@ Digits are of all ten classes, faces of 40 and of 6 people.
 "Aside": nothing was chosen with this folder in view; it was measured at the end.
 """
 
+MISSES = """\
+* *Mixed, all five*: the likes of a sample are sought among the three quarters that are most usual
+  in texture. A kind that makes up a fifth of the folder and differs from all others in it, here the
+  only coloured one, has no member among these, and all of it looks odd.
+* Pictures of 16 x 16 are too small to tell copies for certain: JPEG at quality 75 changes a palm as
+  much as two ones of USPS differ.
+* Half of a digit is an ordinary stroke, and blur of 16 x 16 pictures hardly shows.
+* With nothing damaged, the oddest hundredth is flagged, and of USPS digits up to twice as many.
+"""
+
 
 def write_outliers(records: str | os.PathLike[str], out: Path) -> Path:
     """Write the page beside its records."""
@@ -69,6 +79,7 @@ def outliers_page(records: Sequence[Record]) -> str:
     lines += ["", "The others at their own cuts: found, and false alarms.", ""]
     lines += others(records, folders)
     lines += ["", "## Copies and broken files", "", *copies(records, folders), ""]
+    lines += ["## What it misses", "", MISSES]
     return "\n".join([*lines, "## Origin", "", f"Seeds 0 to 3. {origins(records)}", ""])
 
 
