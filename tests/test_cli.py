@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from PIL import Image
@@ -27,6 +28,7 @@ import corrtensor as ct
 from corrtensor._base.names import from_cell
 from corrtensor.cli import build_app, output, steps
 from corrtensor.datasets import load_faces
+from corrtensor.io import open_samples
 
 FILES = ("fit", "transform", "reconstruct", "info", "outliers", "cluster", "classify", "report")
 
@@ -477,8 +479,7 @@ def test_calls_that_are_wrong_are_exit_2(folder, model, tmp_path):
         ("transform", model, folder, "-o", tmp_path / "c.docx"),
         ("transform", model, folder, "-o", tmp_path / "folder"),
         ("transform", tmp_path / "none.ct", folder),
-        ("outliers", folder, "--by", "name"),
-        ("outliers", folder, "--share", "0.9"),
+        ("outliers", folder, "--contamination", "0.9"),
         ("classify", folder, "--train", folder, "--model", model),
         ("classify", folder, "--method", "magic"),
         ("report", model),
@@ -487,6 +488,36 @@ def test_calls_that_are_wrong_are_exit_2(folder, model, tmp_path):
         result = run(*arguments, expect=2)
         assert "Traceback" not in result.output
     assert os.listdir(tmp_path) == []
+
+
+def test_cores_as_a_table(folder, model, tmp_path):
+    run("transform", model, folder, "-o", tmp_path / "cores.csv")
+    run("transform", model, folder, "-o", tmp_path / "cores.npy")
+    table, cores = pd.read_csv(tmp_path / "cores.csv"), np.load(tmp_path / "cores.npy")
+    assert table.columns[:3].tolist() == ["sample", "name", "x0_0"]
+    assert table["sample"].tolist() == list(range(len(cores)))
+    assert table["name"].str.endswith(".png").all()
+    assert_allclose(table.iloc[:, 2:].to_numpy().reshape(cores.shape), cores, rtol=1e-12)
+
+
+def test_reconstructions_as_a_video(folder, model, tmp_path):
+    pytest.importorskip("av")
+    run("reconstruct", model, folder, "-o", tmp_path / "clip.mp4")
+    run("reconstruct", model, folder, "-o", tmp_path / "clip.npy")
+    frames = open_samples(tmp_path / "clip.mp4", colour=False)[:].astype(float)
+    made = np.load(tmp_path / "clip.npy").clip(0, 255)
+    assert len(frames) == len(made)
+    height, width = made.shape[1:]
+    # lossy coding of small pictures; odd sides get one more row and column
+    assert np.abs(frames[:, :height, :width] - made).mean() < 6
+    assert frames.shape[1:] == (height + height % 2, width + width % 2)
+    result = run("transform", model, folder, "-o", tmp_path / "cores.mp4", expect=2)
+    assert "the name must end in" in result.output
+
+
+def test_one_sweep_is_no_sweeps(folder, tmp_path):
+    once = run("fit", folder, "--method", "2DSVD", "--ranks", "5,5", "-o", tmp_path / "m.ct")
+    assert "after 1 sweep," in once.output
 
 
 def test_a_subspace_cannot_classify(folder, model):

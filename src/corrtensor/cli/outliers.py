@@ -48,8 +48,8 @@ def outliers(
         typer.Option(help="Move them there, with a manifest that corrtensor restore undoes."),
     ] = None,
     top: Annotated[int, typer.Option(min=0, help="How many to print.")] = 20,
-    share: Annotated[
-        float | None, typer.Option(help="Share of the samples to flag, if it is known.")
+    contamination: Annotated[
+        float | None, typer.Option(help="Share of outliers to flag, if it is known.")
     ] = None,
     ranks: options.Ranks = "0.95",
     size: options.Size = None,
@@ -65,8 +65,8 @@ def outliers(
     """
     voice = Voice(as_json, quiet)
     chosen, shape = options.parse_ranks(ranks), options.parse_size(size)
-    if share is not None and not 0 < share <= 0.5:
-        raise typer.BadParameter(f"--share {share}: a share lies in (0, 0.5]")
+    if contamination is not None and not 0 < contamination <= 0.5:
+        raise typer.BadParameter(f"--contamination {contamination}: a share lies in (0, 0.5]")
     if copy_to is not None and move_to is not None:
         raise typer.BadParameter("--copy-to and --move-to: one of the two")
     if (copy_to or move_to) is not None and not Path(where).is_dir():
@@ -76,7 +76,7 @@ def outliers(
         stack = open_stack(voice, where, shape, colour, axis)
         if subspace is not None:
             check_shape(str(model), subspace, stack, where)
-        detector, ranking = ranking_of(voice, subspace, chosen, share, stack)
+        detector, ranking = ranking_of(voice, subspace, chosen, contamination, stack)
         names = [name_of(stack, k) for k in range(len(stack))]
         said = [(k, names[k], why) for k, why in enumerate(ranking.words(names))]
         rows = [
@@ -106,7 +106,7 @@ def ranking_of(
 
     X = samples_of(stack)
     copies = find_duplicates(X)
-    if hasattr(subspace, "score_samples"):
+    if hasattr(subspace, "offset_"):
         return subspace, rank_samples(subspace, X, copies, own=False)
     distinct = len(stack) - sum(map(len, copies.groups)) + len(copies.groups)
     if distinct < FEW:

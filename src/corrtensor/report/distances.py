@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.frozen import FrozenEstimator
 
+from corrtensor._engine.containers import bare
 from corrtensor.losses.protocol import weights_of
 from corrtensor.tasks._subspace import squared_residuals, weighted_median
 from corrtensor.tasks.outliers import TensorOutlierDetector
@@ -55,6 +56,7 @@ def score_distances(model: Any, X: Any) -> np.ndarray:
 
 def distances(model: Any, X: Any) -> Distances:
     """Measure how unusual samples, in memory or on disk, are to a fitted model."""
+    X = bare(X, model)
     s = squared_residuals(model, X)
     detector = TensorOutlierDetector(FrozenEstimator(model)).fit(X)
     measured = detector.measure(X)

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from corrtensor._base.checks import is_share
 from corrtensor._engine.arrays.dask_lazy import by_chunks
+from corrtensor._engine.containers import bare
 from corrtensor._engine.transformer import unchanged_on_error
 from corrtensor.corr_tensor import CorrTensor
 from corrtensor.tasks._subspace import differences, fit_subspace, name_features, sample_weights
@@ -110,6 +111,7 @@ class TensorOutlierDetector(OutlierMixin, BaseEstimator):
             raise ValueError(f"contamination={share!r}: use 'auto' or a share in (0, 0.5]")
         with unchanged_on_error(self):
             self.subspace_ = self._fit_subspace(X)
+            X = bare(X, self)
             name_features(self, self.subspace_)
             self.profile_ = fit_profile(self.subspace_, X, sample_weights(self.subspace_, X))
             scores = -np.asarray(self.score_samples(X))

@@ -31,8 +31,9 @@ from typing import Any
 import numpy as np
 from sklearn.covariance import ledoit_wolf
 
-from corrtensor._engine.arrays.dask_lazy import is_dask, unwrapped
+from corrtensor._engine.arrays.dask_lazy import is_dask
 from corrtensor._engine.arrays.source import Source
+from corrtensor._engine.containers import bare
 from corrtensor._engine.large_modes import LARGE
 from corrtensor._engine.shapes import check_finite, is_on_disk
 from corrtensor._robust.metric import Metric, see
@@ -287,7 +288,7 @@ def draw(
 
 def in_shape(X: Any, shape: tuple[int, ...]) -> Any:
     """Return samples that have been checked in their own shape."""
-    X = unwrapped(X)
+    X = bare(X)
     if is_dask(X) or is_on_disk(X):
         return X
     X = np.asarray(X)
