@@ -10,10 +10,10 @@ OUT ?=
 QUICK ?=
 PIP := -m pip install -qq --disable-pip-version-check --root-user-action=ignore
 
-.PHONY: demo test test-slow test-lowest test-kernels test-sdist mutants lint graph paper robustness bench torture docs docs-test clean
+.PHONY: demo test test-slow test-lowest test-kernels test-sdist mutants lint graph paper robustness outliers bench torture docs docs-test clean
 
 demo: .venv/demo.stamp
-	$(BIN)/corrtensor demo
+	$(BIN)/corrtensor demo --force
 
 test: lint
 	@echo 'tests'
@@ -77,6 +77,9 @@ paper: .venv/studies.stamp
 
 robustness: .venv/studies.stamp
 	$(BIN)/python -m studies.robustness $(RUN) $(if $(QUICK),--quick)
+
+outliers: .venv/studies.stamp
+	$(BIN)/python -m studies.outliers $(RUN)
 
 bench: .venv/studies.stamp
 	$(BIN)/python -m studies.bench $(WHERE) $(if $(QUICK),--quick)

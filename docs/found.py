@@ -18,7 +18,7 @@ X[[20, 61], 8:17, 4:21] = 0  # a hand before the lens
 X[[33, 88], :12] = 1  # half of the image is lost
 grainy = (new + 0.1 * rng.normal(size=new.shape)).clip(0, 1)
 
-score = -ct.TensorOutlierDetector(distance="features").fit(X).score_samples(X)
+score = -ct.TensorOutlierDetector().fit(X).score_samples(X)
 order = np.argsort(-score)
 model = ct.CorrTensor(ranks=(13, 13)).fit(X)
 repaired = model.inverse_transform(model.transform(grainy))

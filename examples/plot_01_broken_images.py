@@ -46,12 +46,12 @@ for i, face in enumerate(faces):
 # %%
 # The search
 # ----------
-# ``distance="features"`` looks at texture, place and likeness, not only at what the subspace cannot
-# explain.
+# Each picture is compared with those it resembles most: in texture, likeness, position and
+# distance.
 
 stack = open_samples(folder.name)
 X = stack[:]
-detector = ct.TensorOutlierDetector(distance="features").fit(X)
+detector = ct.TensorOutlierDetector().fit(X)
 score = -detector.score_samples(X)
 order = np.argsort(-score)
 flagged = detector.predict(X) == -1

@@ -38,6 +38,8 @@ def test_python_of_the_readme_runs(tmp_path):
     assert set(np.flatnonzero(names["model"].weights_ < 0.5)) == set(
         np.flatnonzero(names["is_outlier"])
     )
+    assert names["is_outlier"][names["suspects"]].mean() >= 0.9
+    assert len(names["reasons"]) == 40
     assert names["pipeline"].score(names["digits"], names["y"]) > 0.9
 
 
@@ -107,7 +109,15 @@ def test_commands_of_the_readme_run(tmp_path, monkeypatch):
     for call in calls:
         result = CliRunner().invoke(build_app(), call[1:])
         assert result.exit_code == 0, (call, result.output)
-    made = {"outliers.csv", "faces.ct", "faces.html", "clean", "cores.npy", "clusters.csv"}
+    made = {
+        "outliers.csv",
+        "odd.html",
+        "faces.ct",
+        "faces.html",
+        "clean",
+        "cores.npy",
+        "clusters.csv",
+    }
     assert {path.name for path in tmp_path.iterdir()} == made | {"faces", "new-faces", "names.csv"}
     assert np.load("cores.npy").shape == (24, 20, 20)
     assert len(list((tmp_path / "clean").rglob("*.png"))) == 84

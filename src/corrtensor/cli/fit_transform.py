@@ -60,6 +60,7 @@ def fit(
     colour: options.Colour = None,
     axis: options.Axis = 0,
     cluster: options.Cluster = None,
+    force: options.Force = False,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -73,7 +74,7 @@ def fit(
     model = build(method, options.parse_ranks(ranks), settings)
     shape = options.parse_size(size)
     # The estimator holds the checkpoint.
-    with exit_codes(voice), claimed(out, report, inputs=[where], later=[checkpoint]):
+    with exit_codes(voice), claimed(out, report, inputs=[where], reused=[checkpoint], force=force):
         stack = open_stack(voice, where, shape, colour, axis)
         check_ranks_fit(model, stack)
         from corrtensor.clusters import on_cluster
@@ -166,6 +167,7 @@ def transform(
     size: options.Size = None,
     colour: options.Colour = None,
     axis: options.Axis = 0,
+    force: options.Force = False,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -174,7 +176,7 @@ def transform(
     Example: corrtensor transform faces.ct new-faces -o cores.npy
     """
     write_samples(Voice(as_json, quiet), "transform", model, where, out,
-                  (options.parse_size(size), colour, axis))  # fmt: skip
+                  (options.parse_size(size), colour, axis), force)  # fmt: skip
 
 
 def reconstruct(
@@ -192,6 +194,7 @@ def reconstruct(
     size: options.Size = None,
     colour: options.Colour = None,
     axis: options.Axis = 0,
+    force: options.Force = False,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -200,11 +203,17 @@ def reconstruct(
     Example: corrtensor reconstruct faces.ct faces -o clean
     """
     write_samples(Voice(as_json, quiet), "reconstruct", model, where, out,
-                  (options.parse_size(size), colour, axis))  # fmt: skip
+                  (options.parse_size(size), colour, axis), force)  # fmt: skip
 
 
 def write_samples(
-    voice: Voice, task: str, path: str, where: str, out: str, reading: tuple[Any, Any, int]
+    voice: Voice,
+    task: str,
+    path: str,
+    where: str,
+    out: str,
+    reading: tuple[Any, Any, int],
+    force: bool,
 ) -> None:
     """Send samples through a model, block by block, into a file."""
     from corrtensor.io.video_writing import FORMATS
@@ -215,7 +224,7 @@ def write_samples(
         check_output_name(out, pictures=pictures)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
-    with exit_codes(voice), claimed(inputs=[path, where], later=[out]):
+    with exit_codes(voice), claimed(inputs=[path, where], later=[out], force=force):
         model = load_model(path, "transform", "inverse_transform")
         stack = open_stack(voice, where, *reading)
         cores = pictures and tuple(stack.shape[1:]) == model.core_shape_ != model.sample_shape_

@@ -36,6 +36,8 @@ RECORDS: Mapping[str, str] = MappingProxyType(
         "DecisionGraph": "corrtensor.tasks.density_peaks",
         "Normal": "corrtensor.tasks.profile",
         "Profile": "corrtensor.tasks.profile",
+        "Frame": "corrtensor._robust.metric",
+        "Metric": "corrtensor._robust.metric",
         "Stream": "corrtensor._engine.stream",
         "State": "corrtensor._engine.solver",
         "Snapshot": "corrtensor._engine.solver",

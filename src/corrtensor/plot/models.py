@@ -145,14 +145,14 @@ def outlier_map(
     X : array-like of shape (n_samples, a_1, ..., a_d)
         Samples, in memory or on disk.
     names : sequence of str, default=None
-        Names of the samples; the most unusual five beyond a limit are written beside them.
+        Names of the samples; the most unusual five beyond the cut are written beside them.
     ax : matplotlib.axes.Axes, default=None
         Where to draw.
 
     Returns
     -------
     ax : matplotlib.axes.Axes
-        Samples beyond a limit as crosses, the limits as dashed lines.
+        Samples beyond the cut of TensorOutlierDetector as crosses, the limits as dashed lines.
 
     Examples
     --------
@@ -166,7 +166,7 @@ def outlier_map(
         raise ValueError(f"{len(names)} names were given for {len(found.score)} samples")
     ax = axes_or_new(ax)
     beyond = found.unusual > 1
-    words = ("usual", f"beyond a limit ({beyond.sum()})")
+    words = ("usual", f"beyond the cut ({beyond.sum()})")
     points(ax, found.score, found.residual, beyond, words)
     ax.axvline(found.score_limit, color=LIMIT, linestyle="--", linewidth=1)
     ax.axhline(found.residual_limit, color=LIMIT, linestyle="--", linewidth=1)

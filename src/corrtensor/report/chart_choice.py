@@ -47,7 +47,7 @@ def outlier_chart(found: Survey, marked: np.ndarray) -> Chart:
     drawn, measured = found.drawn, found.distances
     score, residual = measured.score[drawn], measured.residual[drawn]
     label = (
-        f"Outlier map of {len(drawn):,} samples, {int(marked.sum()):,} of them beyond a limit: "
+        f"Outlier map of {len(drawn):,} samples, {int(marked.sum()):,} of them beyond the cut: "
         "score distance across, orthogonal distance upwards"
     )
     x = np.append(score, measured.score_limit)

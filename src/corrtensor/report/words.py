@@ -50,7 +50,7 @@ def headline(found: Survey) -> list[tuple[str, str]]:
     facts = [
         (f"{found.source.n_samples:,}", f"samples of {times(found.subspace.shape)}"),
         (times(found.subspace.core_shape), f"core: {entries / kept:.3g} times smaller"),
-        (f"{np.count_nonzero(found.distances.unusual > 1):,}", "beyond a usual limit"),
+        (f"{np.count_nonzero(found.distances.unusual > 1):,}", "beyond the cut"),
     ]
     if found.distances.weights is not None:
         low = np.count_nonzero(found.distances.weights < 0.5)
@@ -75,18 +75,37 @@ def summary(model: Any, found: Survey, names: Sequence[str], clusters: Any) -> l
             )
         else:
             said.append(f"All {n:,} samples count: none has a weight below one half.")
-    first = int(found.order[0])
-    ratio = float(found.distances.unusual[first])
+    measured, first = found.distances, int(found.order[0])
+    ratio = float(measured.unusual[first])
     if ratio > 1:
-        inside = found.distances.residual[first] < ratio * found.distances.residual_limit * 0.999
-        where = "lies within the subspace, far from its middle" if inside else "is not explained"
+        why = " and ".join(measured.reasons[first])
         said.append(
-            f"The most unusual one, {names[first]}, {where}: {number(ratio)} times the usual limit."
+            f"The most unusual one, {names[first]}, is {number(ratio)} times beyond the cut: {why}."
         )
+    said += disagreement(measured.unusual > 1, weights)
     groups = getattr(model, "diagnostics_", {}).get("groups", ())
     said += [f"In the fit, {group}." for group in groups]
     if clusters is not None:
         said.append(f"The samples form {len(clusters.cluster_centers_)} clusters.")
+    return said
+
+
+def disagreement(odd: np.ndarray, weights: np.ndarray | None) -> list[str]:
+    """Say where the ranking and the weights of the fit differ, and why they may."""
+    if weights is None:
+        return []
+    counted, dropped = int((odd & (weights >= 0.5)).sum()), int((~odd & (weights < 0.5)).sum())
+    said = []
+    if counted:
+        said.append(
+            f"{counted:,} of those beyond the cut count in the fit: the subspace explains them, "
+            "though they are unlike the others."
+        )
+    if dropped:
+        said.append(
+            f"{dropped:,} that count less than half are within the cut: the subspace does not "
+            "explain them, but they resemble others."
+        )
     return said
 
 
