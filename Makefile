@@ -10,10 +10,10 @@ OUT ?=
 QUICK ?=
 PIP := -m pip install -qq --disable-pip-version-check --root-user-action=ignore
 
-.PHONY: demo test test-slow test-lowest test-kernels test-sdist mutants lint graph paper robustness bench torture docs docs-test clean
+.PHONY: demo test test-slow test-lowest test-kernels test-sdist mutants lint graph paper robustness outliers bench torture docs docs-test clean
 
 demo: .venv/demo.stamp
-	$(BIN)/corrtensor demo
+	$(BIN)/corrtensor demo --force
 
 test: lint
 	@echo 'tests'
@@ -56,7 +56,7 @@ graph: .venv/test.stamp
 	$(BIN)/python tests/rooms.py
 
 # The core's tests on the lowest versions that pyproject.toml allows.
-CORE_TESTS := $(addprefix tests/test_,estimators.py bad_input.py losses.py invariances.py properties.py \
+CORE_TESTS := $(addprefix tests/test_,estimators.py like_pca.py citizen.py bad_input.py losses.py invariances.py properties.py \
 	storage.py checkpoint.py failed_fits.py methods.py baselines.py numerical_trust.py sums.py sweeps.py)
 test-lowest: .venv-lowest/stamp
 	.venv-lowest/bin/python -m pytest -q $(CORE_TESTS)
@@ -77,6 +77,9 @@ paper: .venv/studies.stamp
 
 robustness: .venv/studies.stamp
 	$(BIN)/python -m studies.robustness $(RUN) $(if $(QUICK),--quick)
+
+outliers: .venv/studies.stamp
+	$(BIN)/python -m studies.outliers $(RUN)
 
 bench: .venv/studies.stamp
 	$(BIN)/python -m studies.bench $(WHERE) $(if $(QUICK),--quick)

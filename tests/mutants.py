@@ -464,23 +464,30 @@ FAULTS = [
     Fault(
         "a cut on a sample",
         "tasks/outliers.py",
-        "return -clear_of(distances, cut)",
-        "return -cut",
+        "self.offset_ = -clear_of(scores, float(cut))",
+        "self.offset_ = -float(cut)",
         "outlier_detector",
     ),
     Fault(
         "likeness in single precision",
-        "tasks/profile.py",
-        "correlations = normalised(x) @ references.T\n",
-        "correlations = (normalised(x).astype('f4') @ references.T.astype('f4')).astype(float)\n",
+        "tasks/views.py",
+        "    C = normalised(x) @ references.T\n",
+        "    C = (normalised(x).astype('f4') @ references.T.astype('f4')).astype(float)\n",
         "profile",
     ),
     Fault(
         "a sample is its own likeness",
-        "tasks/profile.py",
-        "    correlations[correlations > ITSELF] = -1.0\n",
+        "tasks/views.py",
+        "    C[C > ITSELF] = -1.0\n",
         "",
         "profile",
+    ),
+    Fault(
+        "a move that is not noted before it is made",
+        "io/moving.py",
+        "            os.fsync(self.file.fileno())\n            yield\n",
+        "            yield\n",
+        "moving",
     ),
     # which samples count
     Fault(

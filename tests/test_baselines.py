@@ -331,6 +331,21 @@ def test_projection_and_back(model, images):
 
 
 @every_model
+def test_arrays_on_disk_and_in_dask(model, images, tmp_path):
+    """What memory gives, from a file and chunk by chunk."""
+    da = pytest.importorskip("dask.array")
+    np.save(tmp_path / "images.npy", images)
+    fitted = clone(model).fit(images)
+    expected = (images - fitted.mean_) @ fitted.factors_[1]
+    on_disk = np.load(tmp_path / "images.npy", mmap_mode="r")
+    lazy = fitted.transform(da.from_array(images, chunks=(7, -1, -1)))
+    assert_allclose(fitted.transform(on_disk), expected, atol=1e-12)
+    assert isinstance(lazy, da.Array)
+    assert_allclose(lazy.compute(), expected, atol=1e-12)
+    assert_allclose(fitted.residuals(on_disk), fitted.residuals(images), rtol=1e-12)
+
+
+@every_model
 def test_shift_order_and_scale_of_the_samples(model, images):
     model = clone(model).set_params(rank=3)
     if isinstance(model, TwoDNPP):
@@ -427,7 +442,7 @@ def test_scikit_learn_contract(model):
     [
         ({"rank": 40}, r"rank=40: mode 2 of the samples has only 6 entries .*\(7, 6\)"),
         ({"rank": 0}, "rank=0 must be a whole number"),
-        ({"rank": 2.0}, r"rank=2\.0: a share of energy lies between 0 and 1"),
+        ({"rank": 2.0}, r"rank=2\.0: a share of explained variance lies between 0 and 1"),
         ({"max_iter": 0}, "max_iter=0"),
         ({"sample_shape": (6, 7)}, r"\(7, 6\).*\(6, 7\)"),
     ],

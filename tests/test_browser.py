@@ -1,5 +1,6 @@
-"""The report page in a real browser: Chromium, driven by Playwright, from a file on disk."""
+"""The pages in a real browser: Chromium, driven by Playwright, from a file on disk."""
 
+import csv
 import os
 import shutil
 from pathlib import Path
@@ -7,11 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from PIL import Image, ImageFilter
 from playwright.sync_api import sync_playwright
 from sklearn.frozen import FrozenEstimator
 
 import corrtensor as ct
+from corrtensor._base.names import from_cell, printable
 from corrtensor.report import write_page
+from corrtensor.report.outlier_page import write_outlier_page
+from corrtensor.tasks.ranking import rank_samples
 
 ARTEFACTS = Path(__file__).parents[1] / "test-artefacts"
 EVIL = "<img src=x onerror=alert(1)>.png"
@@ -48,7 +53,8 @@ def faces():
 def page_file(faces, tmp_path_factory):
     X, is_noise, model = faces
     names = [f"{'noise' if bad else 'face'}_{i:03d}.png" for i, bad in enumerate(is_noise)]
-    names[int(model.residuals_.argmax())] = EVIL
+    detector = ct.TensorOutlierDetector(FrozenEstimator(model)).fit(X)
+    names[int(detector.score_samples(X).argmin())] = EVIL
     clusters = ct.DensityPeaksKMeans(3, subspace=FrozenEstimator(model), random_state=0).fit(X)
     return write_page(
         tmp_path_factory.mktemp("page") / "faces.html",
@@ -295,3 +301,152 @@ def test_other_kinds_of_samples(visit, tmp_path, shape):
     assert page.locator("tbody tr").count() == 10
     assert page.locator("#clusters").count() == 0
     keep(page, f"order-{len(shape)}-{shape[-1]}")
+
+
+# ---- the page about outliers
+
+
+def blurred(x):
+    picture = Image.fromarray(np.rint(255 * x).astype(np.uint8))
+    return np.asarray(picture.filter(ImageFilter.GaussianBlur(2))) / 255
+
+
+@pytest.fixture(scope="module")
+def odd(tmp_path_factory):
+    """Faces of which some are noise, blurred, turned, negative or copies: page and ranking."""
+    X, _ = ct.datasets.dummy_outliers(ct.datasets.load_faces().images[:90], 6, rng=0)
+    for i in (3, 4):
+        X[i] = blurred(X[i])
+    X[10], X[11] = np.rot90(X[10]), 1 - X[11]
+    X[50] = X[20]
+    names = [f"{i:03d}.png" for i in range(96)]
+    names[93], names[94] = EVIL, "=1+1\u202e.png"
+    detector = ct.TensorOutlierDetector().fit(X)
+    ranking = rank_samples(detector, X)
+    path = tmp_path_factory.mktemp("odd") / "odd.html"
+    skipped = [("cut.jpg", "image file is truncated")]
+    write_outlier_page(path, detector, X, ranking, names=names, skipped=skipped, title="Faces")
+    return path, ranking, names
+
+
+def chosen(page):
+    return page.locator("#list").input_value().split("\n")
+
+
+def test_the_oddest_come_first_with_their_reasons(visit, odd):
+    path, ranking, names = odd
+    page = visit(path)
+    shown = page.locator(".gallery label").all_text_contents()
+    count = len(shown)
+    assert [name.strip() for name in shown] == [
+        printable(names[i]) for i in ranking.order[:count].tolist()
+    ]
+    assert ranking.flagged.sum() < count < 96
+    assert page.locator("img[src=x]").count() == 0
+    broken = "[...document.images].filter(i => !i.complete || !i.naturalWidth).length"
+    assert page.evaluate(broken) == 0
+    assert "020.png" in page.locator(".copies").text_content()
+    assert "cut.jpg: image file is truncated" in page.locator("#skipped").text_content()
+    keep(page, "outliers")
+
+
+def test_reasons_filter_the_gallery(visit, odd):
+    page = visit(odd[0])
+    cards = page.locator(".gallery li:visible")
+    before = cards.count()
+    page.locator(".chips button[data-reason=blurred]").click()
+    assert {"003.png", "004.png"} <= {
+        t.strip() for t in page.locator(".gallery li:visible label").all_text_contents()
+    }
+    assert cards.count() < before
+    assert f"{cards.count()} shown" == page.locator("#said").text_content()
+    page.locator(".chips button").first.focus()
+    page.keyboard.press("Enter")
+    assert cards.count() == before
+
+
+def test_the_cut_is_dragged_and_counts(visit, odd):
+    path, ranking, _ = odd
+    page = visit(path)
+    words = page.locator("#cut-words")
+    assert words.text_content().endswith(f": {ranking.flagged.sum()} of 96 above")
+    assert len(chosen(page)) == ranking.flagged.sum()
+    box = page.locator(".cut-chart svg").bounding_box()
+    grip = page.locator(".grip").bounding_box()
+    page.mouse.move(grip["x"] + grip["width"] / 2, grip["y"] + grip["height"] / 2)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 60, steps=4)
+    page.mouse.up()
+    cut = page.evaluate("Number(document.getElementById('cut-at').value)")
+    above = int((ranking.scores > cut).sum())
+    # The slider goes in steps; the dragged cut does not.
+    assert abs(len(chosen(page)) - above) <= 1
+    assert page.locator("#flagged").text_content() == str(len(chosen(page)))
+    page.locator("#cut-back").click()
+    assert len(chosen(page)) == ranking.flagged.sum()
+
+
+def test_the_keyboard_moves_the_cut_and_chooses(visit, odd):
+    path, ranking, _ = odd
+    page = visit(path)
+    page.locator("#cut-at").focus()
+    page.keyboard.press("Home")
+    assert page.locator("#cut-at").get_attribute("aria-valuetext").startswith("0.00: ")
+    assert len(chosen(page)) == int((ranking.scores > 0).sum())
+    page.locator("#cut-back").focus()
+    page.keyboard.press("Enter")
+    box = page.locator(".gallery input").first
+    first = chosen(page)[0]
+    box.focus()
+    page.keyboard.press("Space")
+    assert first not in chosen(page)
+    assert len(chosen(page)) == ranking.flagged.sum() - 1
+
+
+def test_the_list_is_copied_as_text_and_as_csv(browser, odd):
+    path, ranking, names = odd
+    context = browser.new_context(permissions=["clipboard-read", "clipboard-write"], **DESK)
+    page = context.new_page()
+    page.goto(path.as_uri())
+    page.get_by_role("button", name="Copy names").click()
+    page.wait_for_function("document.getElementById('said').textContent !== ''")
+    flagged = [printable(names[i]) for i in ranking.order[: ranking.flagged.sum()].tolist()]
+    assert page.evaluate("navigator.clipboard.readText()").split("\n") == flagged
+    page.get_by_role("button", name="Copy as CSV").click()
+    page.wait_for_function("document.getElementById('list').value.startsWith('name,')")
+    rows = list(csv.DictReader(page.evaluate("navigator.clipboard.readText()").splitlines()))
+    assert {from_cell(row["name"]) for row in rows} == {
+        names[i] for i in np.flatnonzero(ranking.flagged)
+    }
+    assert not any(row["name"].startswith("=") for row in rows)
+    context.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("options", [DESK, PHONE], ids=["desk", "phone"])
+def test_axe_finds_no_serious_fault_among_outliers(visit, odd, scheme, options):
+    page = visit(odd[0], color_scheme=scheme, **options)
+    keep(page, f"outliers-{scheme}-{options['viewport']['width']}")
+    assert page.evaluate("document.documentElement.scrollWidth") <= options["viewport"]["width"]
+    assert (background(page) < 60) == (scheme == "dark")
+    bad = [
+        (v["id"], v["nodes"][0]["html"][:200])
+        for v in Axe().run(page).response["violations"]
+        if v["impact"] in ("serious", "critical")
+    ]
+    assert not bad
+
+
+def test_ten_thousand_pictures_make_a_small_page(visit, tmp_path):
+    """Of photographs' size, since pages hold pictures at their own small size."""
+    rng = np.random.default_rng(0)
+    waves = np.sin(np.add.outer(np.linspace(0, 6, 40), np.linspace(0, 9, 40)))
+    X = rng.normal(size=(10_000, 1, 1)) * waves + rng.normal(size=(10_000, 40, 40))
+    X = np.clip(128 + 40 * X, 0, 255).astype(np.uint8)
+    detector = ct.TensorOutlierDetector(ct.CorrTensor((3, 3))).fit(X[:500])
+    names = [f"a-folder-with-a-name/and-another/picture-{i:05d}.jpeg" for i in range(10_000)]
+    ranking = rank_samples(detector, X, own=False)
+    path = write_outlier_page(tmp_path / "many.html", detector, X, ranking, names=names)
+    assert path.stat().st_size < 10_000_000
+    page = visit(path)
+    assert "of 10000 above" in page.locator("#cut-words").text_content()

@@ -2,9 +2,11 @@
 
 import csv
 import errno
+import html
 import io
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -15,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from PIL import Image
@@ -25,6 +28,7 @@ import corrtensor as ct
 from corrtensor._base.names import from_cell
 from corrtensor.cli import build_app, output, steps
 from corrtensor.datasets import load_faces
+from corrtensor.io import open_samples
 
 FILES = ("fit", "transform", "reconstruct", "info", "outliers", "cluster", "classify", "report")
 
@@ -39,6 +43,11 @@ def run_json(*arguments):
     result = run(*arguments, "--json")
     assert not result.stderr
     return json.loads(result.stdout)
+
+
+def boxed(result):
+    """The words of a wrong call, without the box around them."""
+    return " ".join(result.output.replace("│", " ").split())
 
 
 def read_table(path):
@@ -131,7 +140,10 @@ def test_transform_and_reconstruct_by_the_ending(folder, faces, model, tmp_path,
     where = f"{tmp_path}/{out}"
     run("transform", model, folder, "-o", where)
     assert_array_equal(read_back(where), fitted.transform(faces))
-    run("reconstruct", model, folder, "-o", where)
+    result = run("reconstruct", model, folder, "-o", where, expect=2)
+    assert "is there: give another name, or --force to replace it" in boxed(result)
+    assert_array_equal(read_back(where), fitted.transform(faces))
+    run("reconstruct", model, folder, "-o", where, "--force")
     clean = fitted.inverse_transform(fitted.transform(faces))
     assert_allclose(read_back(where), clean, rtol=1e-12)
     assert len(os.listdir(tmp_path)) == 1
@@ -167,25 +179,143 @@ def test_an_hdf5_file_keeps_its_other_arrays(folder, model, tmp_path):
 
 
 def test_outliers_lists_the_noise_first(folder, tmp_path):
-    for by in ("profile", "residual"):
-        result = run("outliers", folder, "--csv", tmp_path / "o.csv", "--by", by)
-        rows = read_table(tmp_path / "o.csv")
-        assert len(rows) == 84
-        assert {row["name"] for row in rows[:4]} == {f"noise{k}.png" for k in range(80, 84)}
-        assert [int(row["rank"]) for row in rows] == list(range(1, 85))
-        assert sorted(int(row["sample"]) for row in rows) == list(range(84))
-        assert "noise80.png" in result.stdout
+    result = run("outliers", folder, "--csv", tmp_path / "o.csv")
+    rows = read_table(tmp_path / "o.csv")
+    assert len(rows) == 84
+    assert {row["name"] for row in rows[:4]} == {f"noise{k}.png" for k in range(80, 84)}
+    assert [row["reason"].split(";")[0] for row in rows[:4]] == ["noise-like"] * 4
+    assert [int(row["rank"]) for row in rows] == list(range(1, 85))
+    assert sorted(int(row["sample"]) for row in rows) == list(range(84))
+    assert "noise80.png  (noise-like" in result.stdout
 
 
 def test_outliers_with_a_model(folder, model, faces, tmp_path):
-    answer = run_json("outliers", folder, "--model", model, "--top", 6, "--by", "residual")
-    assert len(answer["samples"]) == 6
-    distances = np.sqrt(ct.load(model).residuals(faces))
-    found = [entry["sample"] for entry in answer["samples"]]
-    assert_array_equal(found, np.argsort(-distances)[:6])
-    ct.save(ct.TensorOutlierDetector(by="profile").fit(faces), tmp_path / "d.ct")
+    """A model of the same samples changes nothing; a detector is taken as it is."""
+    run("outliers", folder, "--ranks", "10,10", "--csv", tmp_path / "a.csv")
+    run("outliers", folder, "--model", model, "--csv", tmp_path / "b.csv")
+    assert read_table(tmp_path / "a.csv") == read_table(tmp_path / "b.csv")
+    ct.save(ct.TensorOutlierDetector().fit(faces), tmp_path / "d.ct")
     again = run_json("outliers", folder, "--model", tmp_path / "d.ct", "--top", 4)
     assert {entry["sample"] for entry in again["samples"]} == {80, 81, 82, 83}
+
+
+def listed(page, tag):
+    """Names in the order of a page."""
+    text = page.read_text(encoding="utf-8")
+    return [html.unescape(name) for name in re.findall(tag, text)]
+
+
+def test_pages_and_table_hold_the_same_list(folder, tmp_path):
+    """The page about outliers, the report of a fit and the table rank alike."""
+    run("outliers", folder, "--ranks", "10,10", "--csv", tmp_path / "o.csv", "--report",
+        tmp_path / "o.html")  # fmt: skip
+    run("fit", folder, "--ranks", "10,10", "-o", tmp_path / "m.ct", "--report",
+        tmp_path / "f.html")  # fmt: skip
+    names = [row["name"] for row in read_table(tmp_path / "o.csv")]
+    cards = listed(tmp_path / "o.html", r'alt="Picture of ([^"]+)"')
+    assert len(cards) > 20
+    assert cards == names[: len(cards)]
+    rows = listed(tmp_path / "f.html", r'class="name" data-value="([^"]+)"')
+    assert len(rows) == 50
+    assert rows == names[:50]
+
+
+def test_skipped_files_are_in_the_table_and_on_the_page(folder, tmp_path):
+    where = tmp_path / "faces"
+    shutil.copytree(folder, where)
+    (where / "broken.png").write_bytes(b"no picture")
+    run("outliers", where, "--csv", tmp_path / "o.csv", "--report", tmp_path / "o.html")
+    last = read_table(tmp_path / "o.csv")[-1]
+    assert (last["name"], last["rank"]) == ("broken.png", "")
+    assert last["reason"] == "skipped: not an image"
+    assert "broken.png</bdi>: not an image" in (tmp_path / "o.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("way", ["--copy-to", "--move-to"])
+def test_outliers_are_copied_or_moved_and_brought_back(folder, tmp_path, way):
+    where, into = tmp_path / "faces", tmp_path / "odd"
+    shutil.copytree(folder, where)
+    before = {path.name: path.read_bytes() for path in where.iterdir()}
+    answer = run_json("outliers", where, way, into)
+    odd = {entry["name"] for entry in answer["samples"] if entry["outlier"]}
+    assert odd >= {f"noise{k}.png" for k in range(80, 84)}
+    assert {path.name for path in into.glob("*.png")} == odd
+    left = {path.name for path in where.iterdir()}
+    assert left == set(before) - (odd if way == "--move-to" else set())
+    if way == "--move-to":
+        assert run_json("restore", answer["manifest"]) == {"n_restored": len(odd), "notes": []}
+    assert {path.name: path.read_bytes() for path in where.iterdir()} == before
+
+
+def test_what_cannot_be_moved_is_a_wrong_call(folder, faces, tmp_path):
+    np.save(tmp_path / "x.npy", faces)
+    run("outliers", tmp_path / "x.npy", "--move-to", tmp_path / "odd", expect=2)
+    run("outliers", folder, "--move-to", tmp_path / "a", "--copy-to", tmp_path / "b", expect=2)
+    result = run("outliers", folder, "--move-to", folder / "odd", expect=1)
+    assert "its pictures would be read again" in error_of(result)
+    (tmp_path / "odd").mkdir()
+    (tmp_path / "odd" / "noise80.png").write_bytes(b"precious")
+    result = run("outliers", folder, "--copy-to", tmp_path / "odd", expect=1)
+    assert "noise80.png: there is a file of this name" in error_of(result)
+    assert [path.name for path in (tmp_path / "odd").iterdir()] == ["noise80.png"]
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_few_pictures_and_only_copies(folder, tmp_path, count):
+    where = tmp_path / "few"
+    where.mkdir()
+    for k in range(count):
+        shutil.copy(folder / "face00.png", where / f"=copy{k}.png")
+    answer = run_json(
+        "outliers", where, "--csv", tmp_path / "o.csv", "--report", tmp_path / "o.html"
+    )
+    assert answer["n_outliers"] == 0
+    copies = [[f"=copy{k}.png" for k in range(count)]] if count > 1 else []
+    assert answer["duplicates"] == copies
+    assert "few: hardly anything is known" in answer["notes"][0]
+    assert {row["name"] for row in read_table(tmp_path / "o.csv")} == {
+        f"'=copy{k}.png" for k in range(count)
+    }
+
+
+def test_two_hundred_photographs_of_all_sorts(tmp_path):
+    """Sizes, depths, channels, palettes, transparency, Exif and formats, and no option given."""
+    data = pytest.importorskip("skimage.data")
+    scenes = [Image.fromarray(getattr(data, name)()) for name in ("astronaut", "coffee", "chelsea")]
+    rng = np.random.default_rng(0)
+    where = tmp_path / "photographs"
+    where.mkdir()
+    for k in range(200):
+        scene = scenes[k % 3]
+        a, b = rng.integers(90, 300, 2).tolist()
+        left, top = (int(rng.integers(0, size - 90)) for size in scene.size)
+        photo = scene.crop((left, top, min(left + b, scene.width), min(top + a, scene.height)))
+        kind, name = k % 8, str(where / f"{k:03d}")
+        if kind == 0:
+            photo.save(f"{name}.jpg", quality=90)
+        elif kind == 1:
+            photo.convert("L").save(f"{name}.png")
+        elif kind == 2:
+            deep = np.asarray(photo.convert("L")).astype(np.uint16) * 257
+            Image.fromarray(deep).save(f"{name}.{'png' if k % 16 == 2 else 'tif'}")
+        elif kind == 3:
+            photo.convert("P").save(f"{name}.gif")
+        elif kind == 4:
+            photo.putalpha(200)
+            photo.save(f"{name}.png")
+        elif kind == 5:
+            exif = Image.Exif()
+            exif[0x0112] = 6
+            photo.save(f"{name}.jpeg", exif=exif)
+        elif kind == 6:
+            photo.save(f"{name}.webp")
+        else:
+            photo.save(f"{name}.bmp")
+    (where / "cut.jpg").write_bytes((where / "000.jpg").read_bytes()[:900])
+    answer = run_json("outliers", where, "--report", tmp_path / "o.html")
+    assert answer["n_samples"] == 200
+    assert [entry["name"] for entry in answer["skipped"]] == ["cut.jpg"]
+    assert "--size HxW chooses another" in answer["notes"][0]
 
 
 @pytest.fixture(scope="module")
@@ -284,7 +414,7 @@ def test_bad_images_are_listed_with_their_number(folder, tmp_path):
     assert "skipped cut.jpg: " in result.stderr
     assert "skipped text.png: not an image" in result.stderr
     assert "2 skipped, 40 read" in result.stderr
-    answer = run_json("fit", bad, "-o", tmp_path / "m.ct")
+    answer = run_json("fit", bad, "-o", tmp_path / "m.ct", "--force")
     assert [entry["name"] for entry in answer["skipped"]] == ["cut.jpg", "text.png"]
 
 
@@ -297,7 +427,9 @@ def test_names_of_files_cannot_command_the_terminal(folder, tmp_path):
     result = run("outliers", strange, "--csv", tmp_path / "o.csv")
     assert "\x1b" not in result.output
     assert "\\x1b[31mtext.png: not an image" in result.stderr
-    names = {row["name"] for row in read_table(tmp_path / "o.csv")}
+    rows = read_table(tmp_path / "o.csv")
+    assert rows.pop()["reason"] == "skipped: not an image"
+    names = {row["name"] for row in rows}
     assert names == {f"\\x1b[2J{k}\\udcff.png" for k in range(30)}
     assert {from_cell(name) for name in names} == {f"\x1b[2J{k}\udcff.png" for k in range(30)}
 
@@ -308,8 +440,8 @@ def test_data_that_cannot_be_used_is_exit_1(folder, model, tmp_path, faces):
     assert "empty holds no images" in error_of(result)
     for k in (20, 25):
         Image.fromarray(np.zeros((k, 25), np.uint8)).save(tmp_path / "empty" / f"{k}.png")
-    result = run("fit", tmp_path / "empty", expect=1)
-    assert "images differ in size" in error_of(result)
+    result = run("fit", tmp_path / "empty", "-o", tmp_path / "m.ct", expect=1)
+    assert "identical" in error_of(result)
     np.save(tmp_path / "other.npy", np.zeros((5, 8, 7)))
     result = run("transform", model, tmp_path / "other.npy", "-o", tmp_path / "c.npy", expect=1)
     wanted = "other.npy has samples of shape 8 x 7; the model in"
@@ -347,8 +479,7 @@ def test_calls_that_are_wrong_are_exit_2(folder, model, tmp_path):
         ("transform", model, folder, "-o", tmp_path / "c.docx"),
         ("transform", model, folder, "-o", tmp_path / "folder"),
         ("transform", tmp_path / "none.ct", folder),
-        ("outliers", folder, "--by", "name"),
-        ("outliers", folder, "--share", "0.9"),
+        ("outliers", folder, "--contamination", "0.9"),
         ("classify", folder, "--train", folder, "--model", model),
         ("classify", folder, "--method", "magic"),
         ("report", model),
@@ -357,6 +488,36 @@ def test_calls_that_are_wrong_are_exit_2(folder, model, tmp_path):
         result = run(*arguments, expect=2)
         assert "Traceback" not in result.output
     assert os.listdir(tmp_path) == []
+
+
+def test_cores_as_a_table(folder, model, tmp_path):
+    run("transform", model, folder, "-o", tmp_path / "cores.csv")
+    run("transform", model, folder, "-o", tmp_path / "cores.npy")
+    table, cores = pd.read_csv(tmp_path / "cores.csv"), np.load(tmp_path / "cores.npy")
+    assert table.columns[:3].tolist() == ["sample", "name", "x0_0"]
+    assert table["sample"].tolist() == list(range(len(cores)))
+    assert table["name"].str.endswith(".png").all()
+    assert_allclose(table.iloc[:, 2:].to_numpy().reshape(cores.shape), cores, rtol=1e-12)
+
+
+def test_reconstructions_as_a_video(folder, model, tmp_path):
+    pytest.importorskip("av")
+    run("reconstruct", model, folder, "-o", tmp_path / "clip.mp4")
+    run("reconstruct", model, folder, "-o", tmp_path / "clip.npy")
+    frames = open_samples(tmp_path / "clip.mp4", colour=False)[:].astype(float)
+    made = np.load(tmp_path / "clip.npy").clip(0, 255)
+    assert len(frames) == len(made)
+    height, width = made.shape[1:]
+    # lossy coding of small pictures; odd sides get one more row and column
+    assert np.abs(frames[:, :height, :width] - made).mean() < 6
+    assert frames.shape[1:] == (height + height % 2, width + width % 2)
+    result = run("transform", model, folder, "-o", tmp_path / "cores.mp4", expect=2)
+    assert "the name must end in" in result.output
+
+
+def test_one_sweep_is_no_sweeps(folder, tmp_path):
+    once = run("fit", folder, "--method", "2DSVD", "--ranks", "5,5", "-o", tmp_path / "m.ct")
+    assert "after 1 sweep," in once.output
 
 
 def test_a_subspace_cannot_classify(folder, model):
@@ -369,7 +530,7 @@ OUTPUTS = {
     "transform": ("c.npy", lambda f, m, out: ("transform", m, f, "-o", out)),
     "npz": ("c.npz", lambda f, m, out: ("transform", m, f, "-o", out)),
     "h5": ("c.h5", lambda f, m, out: ("reconstruct", m, f, "-o", out)),
-    "csv": ("o.csv", lambda f, m, out: ("outliers", f, "--by", "residual", "--csv", out)),
+    "csv": ("o.csv", lambda f, m, out: ("outliers", f, "--csv", out)),
 }
 
 
@@ -395,7 +556,7 @@ def test_a_full_disk_or_ctrl_c_leaves_existing_files(
 
     monkeypatch.setattr(os, "fsync", fail)
     full = isinstance(failure, OSError)
-    result = run(*call(folder, model, out), expect=1 if full else 130)
+    result = run(*call(folder, model, out), "--force", expect=1 if full else 130)
     assert (f"{name}: No space left" if full else "stopped") in error_of(result)
     assert out.read_bytes() == before
     assert os.listdir(tmp_path) == [name]
@@ -411,7 +572,7 @@ def test_a_really_full_disk(folder, model, tmp_path):
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (150000, 150000))\n"
         f"sys.argv = ['corrtensor', 'reconstruct', {str(model)!r}, {str(folder)!r}, '-o', "
-        f"{str(out)!r}]\n"
+        f"{str(out)!r}, '--force']\n"
         "main()\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
@@ -479,7 +640,7 @@ def test_ctrl_c_in_a_real_process(tmp_path):
     out = tmp_path / "m.ct"
     out.write_bytes(b"precious")
     call = [sys.executable, "-c", WORKING, "fit"]
-    call += [str(tmp_path / "x.npy"), "--ranks", "20,20", "-o", str(out)]
+    call += [str(tmp_path / "x.npy"), "--ranks", "20,20", "-o", str(out), "--force"]
     pipe = subprocess.PIPE
     process = subprocess.Popen(call, stdout=pipe, stderr=pipe, text=True)
     assert process.stdout.readline() == "working\n"
@@ -495,7 +656,7 @@ def test_ctrl_c_in_a_real_process(tmp_path):
 
 def test_a_reader_that_stops_reading_is_no_error(folder):
     command = [sys.executable, "-c", "from corrtensor.cli import main; main()", "outliers"]
-    command += [str(folder), "--json", "--top", "84", "--by", "residual"]
+    command += [str(folder), "--json", "--top", "84"]
     call = f"{shlex.join(command)} | head -c 20"
     done = subprocess.run(["bash", "-c", call], capture_output=True, text=True, check=False)
     assert done.stdout.startswith("{")
@@ -641,7 +802,7 @@ def list_first(tmp_path, faces, seed, count=500):
     for k, picture in enumerate([*faces, *broken_ones(faces, rng)]):
         kind = "face" if k < len(faces) else "broken"
         Image.fromarray(picture).save(where / f"{kind}{k:03d}.png")
-    run("outliers", where, "--csv", tmp_path / "o.csv")
+    run("outliers", where, "--csv", tmp_path / "o.csv", "--force")
     rows = read_table(tmp_path / "o.csv")
     assert len(rows) == len(faces) + 20
     return sum(row["name"].startswith("broken") for row in rows[:20])

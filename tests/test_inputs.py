@@ -95,8 +95,27 @@ def test_sixteen_bits_stay(tmp_path):
     assert resized.dtype == np.uint16
     assert resized[:].max() > 30000
     Image.fromarray(np.zeros((6, 4), np.uint8)).save(tmp_path / ".tif" / "z.png")
-    with pytest.raises(InputError, match=r"differ in depth: 16 bit \(5, first 000\.tif\), 8 bit"):
-        open_samples(tmp_path / ".tif")
+    mixed = open_samples(tmp_path / ".tif")
+    assert mixed.dtype == np.uint8
+    assert_array_equal(mixed[:5], deep >> 8)
+
+
+def test_depths_that_do_not_go_together_are_skipped(tmp_path, pixels):
+    folder = write_folder(tmp_path / "f", pixels)
+    Image.fromarray(np.full((10, 8), 0.5, np.float32)).save(folder / "float.tif")
+    stack = open_samples(folder)
+    assert_array_equal(stack[:], pixels)
+    assert [entry.name for entry in stack.skipped] == ["float.tif"]
+    assert "floating point" in stack.skipped[0].reason
+
+
+def test_what_is_transparent_is_white(tmp_path):
+    clear = np.zeros((6, 4, 4), np.uint8)
+    clear[:3] = [10, 20, 30, 255]
+    folder = write_folder(tmp_path / "f", clear[None])
+    seen = open_samples(folder)[:][0]
+    assert_array_equal(seen[:3], np.broadcast_to([10, 20, 30], (3, 4, 3)))
+    assert_array_equal(seen[3:], np.full((3, 4, 3), 255))
 
 
 def test_floating_point_tiff_stays(tmp_path):
@@ -106,16 +125,34 @@ def test_floating_point_tiff_stays(tmp_path):
     assert_array_equal(stack[:], values)
 
 
-def test_sizes_that_differ_are_listed_and_can_be_resized(tmp_path, pixels):
+def test_sizes_that_differ_become_the_commonest(tmp_path, pixels):
     folder = write_folder(tmp_path / "f", pixels)
     Image.fromarray(np.full((5, 4), 90, np.uint8)).save(folder / "small.png")
-    message = r"f: its images differ in size .*: 10 x 8 \(12, first 000\.png\), 5 x 4 \(1, first s"
-    with pytest.raises(InputError, match=message):
-        open_samples(folder)
-    stack = open_samples(folder, size=(10, 8))
+    stack = open_samples(folder)
     assert stack.shape == (13, 10, 8)
+    assert "2 sizes, 10 x 8 the commonest; all are resized to 10 x 8" in stack.note
+    assert "--size HxW" in stack.note
     assert_array_equal(stack[:12], pixels)
     assert_array_equal(stack[12:], np.full((1, 10, 8), 90))
+
+
+def test_sizes_of_which_none_is_common_become_the_median(tmp_path):
+    folder = tmp_path / "f"
+    folder.mkdir()
+    for k, (a, b) in enumerate([(40, 60), (50, 70), (90, 30), (1200, 1600), (1300, 1700)]):
+        # bright in the middle, dark at the ends of the longer side
+        wide = np.zeros((a, b), np.uint8)
+        wide[a // 4 : -a // 4, b // 4 : -b // 4] = 200
+        Image.fromarray(wide).save(folder / f"{k}.png")
+    stack = open_samples(folder)
+    assert stack.shape == (5, 90, 70)
+    assert (stack[:][:, 45, 35] == 200).all()
+    # the aspect is kept: of 1200 x 1600 the sides are cut off, not squeezed
+    tall = stack[3:4][0]
+    assert tall[45].astype(float).mean() > 200 * 0.5
+    big = write_folder(tmp_path / "big", np.zeros((1, 400, 900), np.uint8))
+    Image.fromarray(np.zeros((500, 800), np.uint8)).save(big / "other.png")
+    assert max(open_samples(big).shape[1:]) == 256
 
 
 def test_an_image_that_lies_on_its_side_is_turned(tmp_path, pixels):

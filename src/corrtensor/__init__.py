@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         DensityPeaksKMeans,
         SubspaceClassifier,
         TensorOutlierDetector,
+        find_duplicates,
     )
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "TensorOutlierDetector",
     "correntropy",
     "datasets",
+    "find_duplicates",
     "load",
     "losses",
     "make",
@@ -51,6 +53,7 @@ _HOMES = {
     "DensityPeaksKMeans": "tasks",
     "SubspaceClassifier": "tasks",
     "TensorOutlierDetector": "tasks",
+    "find_duplicates": "tasks",
 }
 
 

@@ -37,10 +37,10 @@ def build_app() -> Any:
 
     @app.callback()
     def corrtensor() -> None:
-        """Find the structure of a stack of images or tensors, some of them spoiled."""
+        """Find the structure of a stack of images or tensors, and the outliers in it."""
 
-    from corrtensor.cli import classify, cluster_outliers, fit_transform, info, report
+    from corrtensor.cli import classify, cluster, fit_transform, info, outliers, report
 
-    for group in (fit_transform, info, cluster_outliers, classify, report, demo):
+    for group in (fit_transform, info, outliers, cluster, classify, report, demo):
         group.add_commands(app)
     return app

@@ -52,6 +52,7 @@ def classify(
     size: options.Size = None,
     colour: options.Colour = None,
     axis: options.Axis = 0,
+    force: options.Force = False,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -68,7 +69,7 @@ def classify(
     if method not in ("subspace", "center"):
         raise typer.BadParameter(f"--method {method}: use subspace or center")
     reading = (options.parse_size(size), colour, axis)
-    with exit_codes(voice), claimed(table, out, inputs=[where, train, model, labels]):
+    with exit_codes(voice), claimed(table, out, inputs=[where, train, model, labels], force=force):
         stack = open_stack(voice, where, *reading)
         if model is not None:
             fitted = load_model(model, "predict_proba")

@@ -30,6 +30,9 @@ def add_commands(app: "typer.Typer") -> None:
         bands: Annotated[
             int, typer.Option(min=1, max=5, help="How many of the stacks the figure shows.")
         ] = 5,
+        force: Annotated[
+            bool, typer.Option("--force", help="Replace a figure that is there.")
+        ] = False,
         as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead.")] = False,
     ) -> None:
         """Fit 2DSVD, R1-2DSVD and Corr-Tensor to real images with outliers.
@@ -42,6 +45,8 @@ def add_commands(app: "typer.Typer") -> None:
             raise typer.BadParameter(f"{out}: the figure's name must end in {', '.join(FORMATS)}")
         if not out.parent.is_dir():
             raise typer.BadParameter(f"{out}: there is no folder {out.parent}")
+        if out.exists() and not force:
+            raise typer.BadParameter(f"{out} is there: give another name, or --force to replace it")
         try:
             run_demo_command(out, seed, bands, as_json)
         except ImportError as error:

@@ -60,10 +60,11 @@ def fit(
     colour: options.Colour = None,
     axis: options.Axis = 0,
     cluster: options.Cluster = None,
+    force: options.Force = False,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Learn the structure of samples, some of them spoiled, and save it as a model.
+    """Learn the structure of samples, outliers aside, and save it as a model.
 
     Example: corrtensor fit faces --ranks 20,20 -o faces.ct --report faces.html
     """
@@ -73,7 +74,7 @@ def fit(
     model = build(method, options.parse_ranks(ranks), settings)
     shape = options.parse_size(size)
     # The estimator holds the checkpoint.
-    with exit_codes(voice), claimed(out, report, inputs=[where], later=[checkpoint]):
+    with exit_codes(voice), claimed(out, report, inputs=[where], reused=[checkpoint], force=force):
         stack = open_stack(voice, where, shape, colour, axis)
         check_ranks_fit(model, stack)
         from corrtensor.clusters import on_cluster
@@ -145,13 +146,14 @@ def describe_fit(model: Any, stack: "Stack", seconds: float) -> dict[str, Any]:
 
 def fit_lines(record: dict[str, Any]) -> tuple[str, str]:
     """Return a fit in words."""
-    sweeps = "" if record["n_iter"] is None else f" after {record['n_iter']} sweeps"
+    count = record["n_iter"]
+    sweeps = "" if count is None else f" after {count} sweep{'' if count == 1 else 's'}"
     rejected = [printable(name) for name in record["rejected"]]
     names = f": {', '.join(rejected[:5])}{', ...' if len(rejected) > 5 else ''}" if rejected else ""
     return (
         f"{record['n_samples']} samples of {times(record['sample_shape'])}, "
         f"cores of {times(record['ranks'])}{sweeps}, {record['seconds']:.1f} s",
-        f"{len(rejected)} samples hardly count{names}",
+        f"{len(rejected)} outliers (weight below one half){names}",
     )
 
 
@@ -159,11 +161,13 @@ def transform(
     model: options.Model,
     where: options.Input,
     out: Annotated[
-        str, typer.Option("-o", "--out", help="Where the cores go: .npy, .npz, .h5::name, .zarr.")
+        str,
+        typer.Option("-o", "--out", help="Where cores go: .npy, .npz, .h5::name, .zarr, .csv."),
     ] = "cores.npy",
     size: options.Size = None,
     colour: options.Colour = None,
     axis: options.Axis = 0,
+    force: options.Force = False,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -172,7 +176,7 @@ def transform(
     Example: corrtensor transform faces.ct new-faces -o cores.npy
     """
     write_samples(Voice(as_json, quiet), "transform", model, where, out,
-                  (options.parse_size(size), colour, axis))  # fmt: skip
+                  (options.parse_size(size), colour, axis), force)  # fmt: skip
 
 
 def reconstruct(
@@ -181,12 +185,16 @@ def reconstruct(
     out: Annotated[
         str,
         typer.Option(
-            "-o", "--out", help="A folder for PNG pictures, or a .npy, .npz, .h5::name, .zarr file."
+            "-o",
+            "--out",
+            help="A folder for PNG pictures, a video such as .mp4, or a .npy, .npz, "
+            ".h5::name, .zarr or .csv file.",
         ),
     ] = "reconstructions.npy",
     size: options.Size = None,
     colour: options.Colour = None,
     axis: options.Axis = 0,
+    force: options.Force = False,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -195,13 +203,20 @@ def reconstruct(
     Example: corrtensor reconstruct faces.ct faces -o clean
     """
     write_samples(Voice(as_json, quiet), "reconstruct", model, where, out,
-                  (options.parse_size(size), colour, axis))  # fmt: skip
+                  (options.parse_size(size), colour, axis), force)  # fmt: skip
 
 
 def write_samples(
-    voice: Voice, task: str, path: str, where: str, out: str, reading: tuple[Any, Any, int]
+    voice: Voice,
+    task: str,
+    path: str,
+    where: str,
+    out: str,
+    reading: tuple[Any, Any, int],
+    force: bool,
 ) -> None:
     """Send samples through a model, block by block, into a file."""
+    from corrtensor.io.video_writing import FORMATS
     from corrtensor.io.writing import check_output_name, open_output
 
     pictures = task == "reconstruct"
@@ -209,7 +224,7 @@ def write_samples(
         check_output_name(out, pictures=pictures)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
-    with exit_codes(voice), claimed(inputs=[path, where], later=[out]):
+    with exit_codes(voice), claimed(inputs=[path, where], later=[out], force=force):
         model = load_model(path, "transform", "inverse_transform")
         stack = open_stack(voice, where, *reading)
         cores = pictures and tuple(stack.shape[1:]) == model.core_shape_ != model.sample_shape_
@@ -219,7 +234,8 @@ def write_samples(
 
         one = model.sample_shape_ if pictures else model.core_shape_
         shape, dtype = (len(stack), *one), as_float(stack.dtype)
-        span = None if Path(out).suffix else black_and_white(voice, stack)
+        drawn = Path(out).suffix.lower() in ("", *FORMATS)
+        span = black_and_white(voice, stack) if drawn else None
         with open_output(out, shape, dtype, names=stack.names, values=span) as write:
             for block in blocks(voice, task, stack):
                 small = block if cores else model.transform(block)

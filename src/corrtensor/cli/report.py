@@ -27,6 +27,7 @@ def report(
     size: options.Size = None,
     colour: options.Colour = None,
     axis: options.Axis = 0,
+    force: options.Force = False,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -37,7 +38,7 @@ def report(
     voice = Voice(as_json, quiet)
     shape = options.parse_size(size)
     with exit_codes(voice):
-        with claimed(out, inputs=[path, where]):
+        with claimed(out, inputs=[path, where], force=force):
             model = load_model(path, "transform", "inverse_transform")
             stack = open_stack(voice, where, shape, colour, axis)
             check_shape(path, model, stack, where)

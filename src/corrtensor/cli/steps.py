@@ -31,6 +31,8 @@ def open_stack(
 
     with voice.progress("reading images") as update:
         stack = open_samples(where, size=size, colour=colour, axis=axis, progress=update)
+    if stack.note:
+        voice.note(stack.note)
     voice.list_skipped(stack.skipped, len(stack))
     return stack
 
@@ -110,17 +112,21 @@ def claimed(
     *outputs: str | Path | None,
     inputs: Sequence[str | None],
     later: Sequence[str | None] = (),
+    reused: Sequence[str | None] = (),
+    force: bool = False,
 ) -> Iterator[None]:
     """Raise before hours of work what would be raised after them, and keep outputs for this run.
 
     There must be a folder to write to, no link in the place of a file, no input and no other
-    output of the same name. Those in ``later`` are looked at only: who writes them holds them.
+    output of the same name, nor, without ``force``, anything that would be replaced. Those in
+    ``later`` and ``reused`` are looked at only: who writes them holds them, and the latter may be
+    there.
     """
     from corrtensor._base.files import held, refuse_link
 
     with ExitStack() as holding:
         taken: list[str] = []
-        for output in (*outputs, *later):
+        for output in (*outputs, *later, *reused):
             if output is None:
                 continue
             path = file_of(output)
@@ -132,7 +138,9 @@ def claimed(
             for other in (*(where for where in inputs if where is not None), *taken):
                 refuse_same(str(output), other)
             taken.append(str(output))
-            if output not in later:
+            if output not in reused and not force:
+                refuse_replacing(str(output))
+            if output not in (*later, *reused):
                 holding.enter_context(held(path))
         yield
 
@@ -156,6 +164,28 @@ def refuse_same(output: str, other: str) -> None:
     alike = os.path.exists(one) and os.path.exists(two) and os.path.samefile(one, two)
     if alike or one == two or two.startswith(one + os.sep):
         raise typer.BadParameter(f"{output} would be written over {other}: give another name")
+
+
+def refuse_replacing(output: str) -> None:
+    """Raise a ``BadParameter`` if something is there; a new array may join an HDF5 file.
+
+    A folder of pictures is never replaced: who writes it says so.
+    """
+    import typer
+
+    from corrtensor.io.writing import HDF5_SUFFIXES, split_output
+
+    path, name = split_output(output)
+    there = path.is_file() or (path.exists() and path.suffix == ".zarr")
+    if there and path.suffix.lower() in HDF5_SUFFIXES:
+        import h5py
+
+        there = False
+        if h5py.is_hdf5(path):
+            with h5py.File(path, "r") as file:
+                there = name in file
+    if there:
+        raise typer.BadParameter(f"{output} is there: give another name, or --force to replace it")
 
 
 def table_writer(path: str | Path, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:

@@ -13,6 +13,7 @@ import os
 import warnings
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -37,6 +38,10 @@ BYTES = {"1": 1, "L": 1, "P": 1, "I;16": 2, "I;16B": 2, "I;16L": 2}
 SLOW_PIXELS, MOST_PASSES = 1 << 20, 1 << 30
 GREY = ("1", "L", "LA", "La")
 DEEP = {"I;16": np.uint16, "I;16B": np.uint16, "I;16L": np.uint16, "I": np.int32, "F": np.float32}
+# Longer side of pictures of all sizes, unless another is asked for.
+LONGEST_SIDE = 256
+# Pictures decoded at a time, and begun before the first of them is asked for.
+THREADS, AHEAD = 4, 32
 # Exif orientations that swap the sides.
 SIDEWAYS = (5, 6, 7, 8)
 ORIENTATION = 0x0112
@@ -95,9 +100,9 @@ def open_folder(
 ) -> Stack:
     """Open all images of a folder and of those inside it, which give their names as labels.
 
-    All are resized to ``size``, or must have one size. By default they have three channels if any
-    picture has them. What cannot be read is left out, and listed in ``skipped``. ``progress`` is
-    called with (done, total).
+    All are resized to ``size`` and cropped about their middle; by default to the commonest size, or
+    the median where most differ. By default they have three channels if any picture has them. What
+    cannot be read is left out, and listed in ``skipped``. ``progress`` is told (done, total).
     """
     names, skipped = list_images(folder)
     if not names:
@@ -109,11 +114,12 @@ def open_folder(
         except Exception as error:
             skipped.append(Skipped(name, reason(error, folder / name)))
     refuse_none(folder, headers, skipped)
-    look = common_look(folder, headers, size, colour)
+    headers, others = one_depth(headers)
+    look, said = common_look(folder, headers, size, colour)
     array, kept, unreadable = decode_all(folder, list(headers), look, progress)
-    skipped = sorted([*skipped, *unreadable], key=lambda entry: entry.name)
+    skipped = sorted([*skipped, *others, *unreadable], key=lambda entry: entry.name)
     refuse_none(folder, kept, skipped)
-    return Stack(array, tuple(kept), labels_of(kept), tuple(skipped))
+    return Stack(array, tuple(kept), labels_of(kept), tuple(skipped), said)
 
 
 def refuse_none(folder: Path, left: Any, skipped: list[Skipped]) -> None:
@@ -191,37 +197,68 @@ def grey_palette(image: Any) -> bool:
     return bool((table == table[:, :1]).all())
 
 
+def one_depth(headers: dict[str, Header]) -> tuple[dict[str, Header], list[Skipped]]:
+    """Return the pictures whose numbers go together, 8 and 16 bit do, and those left out."""
+    kinds = {name: header.depth.replace("16", "8") for name, header in headers.items()}
+    commonest = max(kinds.values(), key=list(kinds.values()).count, default="")
+    others = [
+        Skipped(name, f"it is of {headers[name].depth}, most others are not")
+        for name, kind in kinds.items()
+        if kind != commonest
+    ]
+    return {name: h for name, h in headers.items() if kinds[name] == commonest}, others
+
+
+def common_size(headers: dict[str, Header]) -> tuple[tuple[int, int], str]:
+    """Return a size for all pictures, and a sentence if it is not that of each."""
+    counts = Counter(header.size for header in headers.values()).most_common()
+    size, count = counts[0]
+    if len(counts) == 1:
+        return size, ""
+    if count <= len(headers) / 2:
+        sides = np.median([header.size for header in headers.values()], axis=0)
+        sides *= min(1.0, LONGEST_SIDE / sides.max())
+        size = max(1, round(sides[0])), max(1, round(sides[1]))
+    how = "the commonest" if size == counts[0][0] else "about the median"
+    return size, (
+        f"the pictures have {len(counts)} sizes, {'{} x {}'.format(*counts[0][0])} the commonest; "
+        f"all are resized to {'{} x {}'.format(*size)}, {how}, and cropped about their middle; "
+        "--size HxW chooses another"
+    )
+
+
 def common_look(
     folder: Path,
     headers: dict[str, Header],
     size: tuple[int, int] | None,
     colour: bool | None,
-) -> Look:
-    """Return what all the pictures can be brought to; raise if that must be chosen."""
-    if size is None:
-        sizes = {name: "{} x {}".format(*header.size) for name, header in headers.items()}
-        refuse_different(folder, "size (height x width)", sizes, "give a size to resize them to")
-    depths = {name: header.depth for name, header in headers.items()}
-    refuse_different(folder, "depth", depths, "convert them to one")
-    first = next(iter(headers.values()))
-    if first.mode in DEEP:
+) -> tuple[Look, str]:
+    """Return what all the pictures are brought to, and a sentence if that changes their size."""
+    size, said = common_size(headers) if size is None else (size, "")
+    modes = {header.mode for header in headers.values()}
+    if modes <= set(DEEP):
         if colour:
-            raise InputError(f"{folder}: images of {first.depth} have no colours")
-        return Look(size or first.size, False, np.dtype(DEEP[first.mode]))
+            depth = next(iter(headers.values())).depth
+            raise InputError(f"{folder}: images of {depth} have no colours")
+        return Look(size, False, np.dtype(DEEP[modes.pop()])), said
     if colour is None:
-        colour = any(header.mode not in GREY for header in headers.values())
-    return Look(size or first.size, colour)
+        colour = any(mode not in GREY and mode not in DEEP for mode in modes)
+    return Look(size, colour), said
 
 
-def refuse_different(folder: Path, what: str, values: dict[str, str], cure: str) -> None:
-    """Raise an :class:`InputError` unless all values are the same."""
-    counts = Counter(values.values()).most_common()
-    if len(counts) < 2:
-        return
-    firsts = {value: name for name, value in reversed(values.items())}
-    shown = ", ".join(f"{value} ({n}, first {firsts[value]})" for value, n in counts[:4])
-    more = f" and {len(counts) - 4} more" if len(counts) > 4 else ""
-    raise InputError(f"{folder}: its images differ in {what}: {shown}{more}; {cure}")
+def as_seen(image: Any, look: Look) -> Any:
+    """Return a picture upright, in the channels that are wanted, on white where it is clear."""
+    from PIL import Image, ImageOps
+
+    upright: Any = ImageOps.exif_transpose(image) or image
+    if look.dtype != np.uint8:
+        return upright
+    if upright.mode in DEEP:
+        upright = Image.fromarray((np.asarray(upright) >> 8).astype(np.uint8))
+    if upright.has_transparency_data:
+        clear = upright.convert("RGBA")
+        upright = Image.alpha_composite(Image.new("RGBA", clear.size, "white"), clear)
+    return upright.convert("RGB" if look.colour else "L")
 
 
 def read_image(path: Path, folder: Path, look: Look) -> np.ndarray:
@@ -229,15 +266,15 @@ def read_image(path: Path, folder: Path, look: Look) -> np.ndarray:
     from PIL import Image, ImageOps
 
     with open_regular(path, within=folder) as file, Image.open(file, formats=DECODERS) as image:
+        # A large JPEG need not be decoded at its full size to become small.
+        image.draft(None, (2 * max(look.size), 2 * max(look.size)))
         image.load()
-        upright: Any = ImageOps.exif_transpose(image) or image
-        if look.dtype == np.uint8:
-            upright = upright.convert("RGB" if look.colour else "L")
+        upright = as_seen(image, look)
         if (upright.height, upright.width) != look.size:
             if upright.mode.startswith("I;16"):
                 # Pillow resizes 32 bits, not 16.
                 upright = upright.convert("I")
-            upright = upright.resize(look.size[::-1], Image.Resampling.LANCZOS)
+            upright = ImageOps.fit(upright, look.size[::-1], Image.Resampling.LANCZOS)
         pixels = np.asarray(upright)
     if look.dtype == np.uint16:
         pixels = np.clip(pixels, 0, 65535)
@@ -284,14 +321,19 @@ def decode_all(
 def decoded(
     folder: Path, names: list[str], look: Look
 ) -> Iterator[tuple[str, np.ndarray | Skipped]]:
-    """Yield every name with its pixels, or with why there are none."""
-    with warnings.catch_warnings():
+    """Yield every name with its pixels, or with why there are none; a few are read at a time."""
+
+    def read(name: str) -> np.ndarray | Skipped:
+        try:
+            return read_image(folder / name, folder, look)
+        except Exception as error:
+            return Skipped(name, reason(error, folder / name))
+
+    with warnings.catch_warnings(), ThreadPoolExecutor(THREADS) as pool:
         warnings.simplefilter("ignore")
-        for name in names:
-            try:
-                yield name, read_image(folder / name, folder, look)
-            except Exception as error:
-                yield name, Skipped(name, reason(error, folder / name))
+        for lo in range(0, len(names), AHEAD):
+            some = names[lo : lo + AHEAD]
+            yield from zip(some, pool.map(read, some), strict=True)
 
 
 def labels_of(names: list[str]) -> np.ndarray | None:

@@ -39,13 +39,15 @@ class Skipped:
 class Stack:
     """Samples along axis 0, read when they are asked for, with a name and a label for each, if any.
 
-    ``skipped`` are the files that were left out.
+    ``skipped`` are the files that were left out; ``note`` says what was done to the others, if
+    whoever gave them should know.
     """
 
     array: Any
     names: tuple[str, ...] | None = None
     labels: np.ndarray | None = None
     skipped: tuple[Skipped, ...] = ()
+    note: str = ""
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -117,6 +117,7 @@ def rows(found: Survey, request: Request) -> list[dict[str, Any]]:
                 "residual": float(measured.residual[i]),
                 "score": float(measured.score[i]),
                 "unusual": float(measured.unusual[i]),
+                "reason": "; ".join(measured.reasons[i]),
                 **{f"{name}_words": texts[place - 1] for name, texts in columns.items()},
                 "picture": data_uri(painter.sample(sample, limits, SIDE)),
                 "made": data_uri(painter.sample(made, limits, SIDE)),

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from corrtensor._base.files import replacing
+from corrtensor._engine.containers import bare
 from corrtensor.report.contents import check_request, page_data
 
 
@@ -65,17 +66,18 @@ def write_page(
     ...     page.read_text(encoding="utf-8")[:15]
     '<!doctype html>'
     """
+    X = bare(X, model)
     shape = getattr(X, "shape", None)
     n = len(X) if shape is None else int(shape[0])
     request = check_request(n, names, labels, clusters, title, most)
-    text = render(page_data(model, X, request))
+    text = render("page", page_data(model, X, request))
     with replacing(path) as file:
         file.write(text.encode("utf-8"))
     return Path(path)
 
 
-def render(data: dict[str, Any]) -> str:
-    """Fill the template; all that comes from the data is escaped."""
+def render(name: str, data: dict[str, Any]) -> str:
+    """Fill a template; all that comes from the data is escaped."""
     try:
         from jinja2 import BaseLoader, Environment, StrictUndefined
         from markupsafe import Markup
@@ -84,7 +86,11 @@ def render(data: dict[str, Any]) -> str:
             f"report pages need Jinja: pip install 'corrtensor[report]' ({error})"
         ) from error
     folder = files("corrtensor.report") / "templates"
-    read = {name: (folder / name).read_text(encoding="utf-8") for name in ("page.css", "page.js")}
+    read = {
+        end: (folder / file).read_text(encoding="utf-8")
+        for end, file in (("css", "page.css"), ("theme", "theme.js"), ("js", f"{name}.js"))
+    }
+    js = read["theme"] + read["js"]
     environment = Environment(
         loader=BaseLoader(),
         autoescape=True,
@@ -92,12 +98,12 @@ def render(data: dict[str, Any]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    template = environment.from_string((folder / "page.html").read_text(encoding="utf-8"))
+    template = environment.from_string((folder / f"{name}.html").read_text(encoding="utf-8"))
     return template.render(
         **data,
-        css=Markup(read["page.css"]),  # noqa: S704
-        js=Markup(read["page.js"]),  # noqa: S704
-        policy=policy(read["page.css"], read["page.js"]),
+        css=Markup(read["css"]),  # noqa: S704
+        js=Markup(js),  # noqa: S704
+        policy=policy(read["css"], js),
         version=version("corrtensor"),
     )
 

@@ -50,14 +50,14 @@ def headline(found: Survey) -> list[tuple[str, str]]:
     facts = [
         (f"{found.source.n_samples:,}", f"samples of {times(found.subspace.shape)}"),
         (times(found.subspace.core_shape), f"core: {entries / kept:.3g} times smaller"),
-        (f"{np.count_nonzero(found.distances.unusual > 1):,}", "beyond a usual limit"),
+        (f"{np.count_nonzero(found.distances.unusual > 1):,}", "beyond the cut"),
     ]
     if found.distances.weights is not None:
         low = np.count_nonzero(found.distances.weights < 0.5)
-        facts.insert(2, (f"{low:,}", "count less than half"))
+        facts.insert(2, (f"{low:,}", "weights below one half"))
     if found.energy > 0:
         explained = float(found.core_energy.sum())
-        facts.append((share(explained, found.energy), "of the variation explained"))
+        facts.append((share(explained, found.energy), "of the variance explained"))
     return facts
 
 
@@ -70,23 +70,42 @@ def summary(model: Any, found: Survey, names: Sequence[str], clusters: Any) -> l
         low = int(np.count_nonzero(weights < 0.5))
         if low:
             said.append(
-                f"{low:,} of {n:,} samples ({share(low, n)}) count less than half in this model: "
-                "it does not explain them, and they hardly move it."
+                f"{low:,} of {n:,} samples ({share(low, n)}) have a weight below one half in this "
+                "model: they are outliers to it, and hardly move it."
             )
         else:
             said.append(f"All {n:,} samples count: none has a weight below one half.")
-    first = int(found.order[0])
-    ratio = float(found.distances.unusual[first])
+    measured, first = found.distances, int(found.order[0])
+    ratio = float(measured.unusual[first])
     if ratio > 1:
-        inside = found.distances.residual[first] < ratio * found.distances.residual_limit * 0.999
-        where = "lies within the subspace, far from its middle" if inside else "is not explained"
+        why = " and ".join(measured.reasons[first])
         said.append(
-            f"The most unusual one, {names[first]}, {where}: {number(ratio)} times the usual limit."
+            f"The most unusual one, {names[first]}, is {number(ratio)} times beyond the cut: {why}."
         )
+    said += disagreement(measured.unusual > 1, weights)
     groups = getattr(model, "diagnostics_", {}).get("groups", ())
     said += [f"In the fit, {group}." for group in groups]
     if clusters is not None:
         said.append(f"The samples form {len(clusters.cluster_centers_)} clusters.")
+    return said
+
+
+def disagreement(odd: np.ndarray, weights: np.ndarray | None) -> list[str]:
+    """Say where the ranking and the weights of the fit differ, and why they may."""
+    if weights is None:
+        return []
+    counted, dropped = int((odd & (weights >= 0.5)).sum()), int((~odd & (weights < 0.5)).sum())
+    said = []
+    if counted:
+        said.append(
+            f"{counted:,} of those beyond the cut count in the fit: the subspace explains them, "
+            "though they are unlike the others."
+        )
+    if dropped:
+        said.append(
+            f"{dropped:,} that count less than half are within the cut: the subspace does not "
+            "explain them, but they resemble others."
+        )
     return said
 
 
@@ -96,9 +115,9 @@ def rest(model: Any) -> str:
         return "This method does not iterate, or does not tell."
     sweeps = f"{model.n_iter_} {'sweep' if model.n_iter_ == 1 else 'sweeps'}"
     if not model.converged_:
-        return f"The fit was stopped after {sweeps}, before it came to rest."
+        return f"The fit was stopped after {sweeps}, before it converged."
     values = getattr(model, "objective_", None)
-    said = f"The fit came to rest after {sweeps}."
+    said = f"The fit converged in {sweeps}."
     if isinstance(values, np.ndarray) and values.ndim == 1 and len(values):
         said += f" The objective is {values[-1]:.6g} at its end."
     return said

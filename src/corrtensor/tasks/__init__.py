@@ -2,6 +2,7 @@
 
 from corrtensor.tasks.clustering import DensityPeaksKMeans
 from corrtensor.tasks.density_peaks import DecisionGraph
+from corrtensor.tasks.duplicates import Duplicates, find_duplicates
 from corrtensor.tasks.nearest_center import CorrentropyCenterClassifier
 from corrtensor.tasks.nearest_subspace import SubspaceClassifier
 from corrtensor.tasks.outliers import TensorOutlierDetector
@@ -10,6 +11,8 @@ __all__ = [
     "CorrentropyCenterClassifier",
     "DecisionGraph",
     "DensityPeaksKMeans",
+    "Duplicates",
     "SubspaceClassifier",
     "TensorOutlierDetector",
+    "find_duplicates",
 ]

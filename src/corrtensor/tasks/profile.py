@@ -1,18 +1,23 @@
-"""How unlike the others a sample is, by its profile rather than by its residual alone.
+"""How unlike the others a sample is: the parts of one score.
 
-A residual tells what the subspace cannot explain. Half of a face, a smooth thing that is no face, a
-picture out of focus may all be explained, and yet be unlike the rest. Three things are measured of
-every sample, each held against a robust normal distribution of the others:
+A sample is held against the few others that it resembles most, so that a folder may hold several
+kinds of pictures. Five things are measured, each against how much the others differ in it:
 
 texture
-    the logarithm of the energy in every shell of directions: in each mode the leading one, then
-    the next three, the next twelve, and so on; all combinations of the modes' shells;
-place
-    the leading principal components of the cores;
+    the energy in every shell of directions (in each mode the leading one, then the next three,
+    the next twelve, and so on) beside that of its likes: blur lacks it, noise has too much;
 likeness
-    the correlation with the few most similar others, of which only too little is odd.
+    the correlation with its likes, of which only too little is odd;
+turn
+    by how much the likeness grows when the sample is turned by right angles, or made negative;
+distance
+    how far it lies in the metric by which the search of samples judges whole groups;
+cover
+    the share of the picture in which nothing varies, beyond that of its likes.
 
-Each is brought to robust standard deviations above its median; what lies above adds up in squares.
+Each is counted in robust standard deviations above the median; what lies above adds up in squares.
+All is learned from samples that count in the subspace. Its residuals are no part: they added
+nothing to the metric, and on pictures of several kinds they took away. See ``docs/outliers.md``.
 """
 
 from __future__ import annotations
@@ -26,31 +31,41 @@ from typing import Any
 import numpy as np
 from sklearn.covariance import ledoit_wolf
 
+from corrtensor._engine.arrays.dask_lazy import is_dask
 from corrtensor._engine.arrays.source import Source
+from corrtensor._engine.containers import bare
 from corrtensor._engine.large_modes import LARGE
 from corrtensor._engine.shapes import check_finite, is_on_disk
+from corrtensor._robust.metric import Metric, see
+from corrtensor.tasks.views import closest, correlations, normalised, turn, turns, view
 
+# The parts of the score, and what only helps to put it in words.
+PARTS = ("texture", "likeness", "turn", "distance", "cover")
+MEASURED = (*PARTS, "detail", "level", "contrast")
+# The largest score that is usual, over the upper quartile of those of good samples: beyond it lie
+# about 1 % of these. Measured in studies/outliers.
+LIMIT = 2.5
 # Shells of a mode end at 1, 4, 16, 64, ...
 RATIO = 4
-# Principal components of the cores, and samples needed for each.
-COMPONENTS, SAMPLES_EACH = 10, 10
-# Samples that the components are learned from, and bytes of samples on disk read at a time.
-DRAWN, BLOCK_BYTES = 2000, 1 << 25
+# Samples that a profile is learned from, and the bytes they may take.
+DRAWN, DRAWN_BYTES, FEWEST_DRAWN = 2000, 1 << 27, 100
 # Shares of the samples that each round learns from: first only what is surely good.
 KEPT = (0.75, 0.75, 0.75, 0.9)
-# Others that a sample is compared with, and the bytes they may take; and how many are the nearest.
-REFERENCES, REFERENCE_BYTES, FEWEST_REFERENCES, NEAREST = 500, 1 << 26, 20, 5
-# A correlation above this is that of a sample with itself, or with a copy.
-ITSELF = 1 - 1e-5
+# Others that a sample is compared with.
+REFERENCES = 500
+# How much the metric is shrunk: as where the search judges a group.
+SHRINK = 0.3
 SIGMA_PER_MEDIAN = 1.4826
+# Samples that differ less from their likes do so by rounding; everything is counted in logarithms,
+# correlations, shares, or the unit of the data.
+LEAST_SPREAD = 1e-3
+# A share of a picture that is flat: this much more than its likes have is one deviation at least.
+LEAST_COVER = 0.15
 # Beside a typical energy, less than this is nothing.
 RELATIVE_FLOOR = 1e-2
 SMALLEST = 1e-12
-
-
-def above(values: np.ndarray, location: float, scale: float) -> np.ndarray:
-    """Return by how many scales values exceed a location; zero where they do not."""
-    return np.maximum((values - location) / scale, 0.0)
+# Cells of a view are so wide; one that varies by less than this share of the whole is flat.
+CELL, FLAT = 4, 0.02
 
 
 def spread(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -63,23 +78,17 @@ def spread(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 @dataclass(frozen=True)
 class Normal:
-    """A robust normal distribution of some features, and the distances usual under it."""
+    """A robust normal distribution of some features."""
 
     center: np.ndarray
     unit: np.ndarray
     mean: np.ndarray
     precision: np.ndarray
-    location: float = 0.0
-    scale: float = 1.0
 
     def log_distance(self, F: np.ndarray) -> np.ndarray:
         """Return the logarithm of each sample's squared Mahalanobis distance."""
         z = (F - self.center) / self.unit - self.mean
         return np.log(np.maximum(np.einsum("ij,jk,ik->i", z, self.precision, z), SMALLEST))
-
-    def excess(self, F: np.ndarray) -> np.ndarray:
-        """Return by how much each sample is farther away than usual, in standard deviations."""
-        return above(self.log_distance(F), self.location, self.scale)
 
 
 def fit_normal(F: np.ndarray) -> Normal:
@@ -95,156 +104,219 @@ def fit_normal(F: np.ndarray) -> Normal:
         normal = Normal(center, unit, mean, np.linalg.pinv(covariance, hermitian=True))
         distance = normal.log_distance(F)
         kept = distance <= np.quantile(distance, share)
-    location, scale = spread(distance)
-    return Normal(center, unit, mean, normal.precision, float(location), float(scale))
+    return normal
 
 
 @dataclass(frozen=True)
 class Profile:
-    """What is usual among samples: directions, energies, components, and some of them."""
+    """What is usual among samples: directions, energies, a metric, and some of them.
 
+    ``references`` are small views of usual samples, ``numbers`` says which; ``usual`` is what was
+    measured of them, ``location`` and ``scale`` what is usual of each of ``MEASURED``. A score
+    of ``limit`` is the largest that good samples usually have.
+    """
+
+    unit: float
     mean: np.ndarray
     bases: tuple[np.ndarray | None, ...]
     floor: np.ndarray
-    components: np.ndarray
+    metric: Metric
     references: np.ndarray
-    texture: Normal
-    place: Normal
-    likeness: tuple[float, float]
+    numbers: np.ndarray
+    local: Normal
+    usual: dict[str, np.ndarray]
+    location: np.ndarray
+    scale: np.ndarray
+    limit: float
 
-    def score(self, subspace: Any, X: Any) -> np.ndarray:
-        """Return how unlike the usual each sample is; about 1 is nothing special."""
-        place = self.place.excess(places(subspace, X, self.components))
-        X = as_samples(subspace, X)
-        energies, similar, references = [], [], self.references.astype(np.float64)
-        for _, _, x in centred_blocks(X, self.mean):
-            energies.append(shell_energies(x, self.bases))
-            similar.append(similarity(x + self.mean, references))
-        parts = (
-            self.texture.excess(np.log(np.concatenate(energies) + self.floor)),
-            place,
-            above(-np.concatenate(similar), -self.likeness[0], self.likeness[1]),
-        )
-        return np.sqrt(sum(np.square(part) for part in parts))
+    def measure(self, X: Any, block_size: int | None = None) -> dict[str, np.ndarray]:
+        """Return what is measured of samples, in standard deviations above the usual.
+
+        Beside ``MEASURED``: ``score``, 1 at the limit; ``faint``, the logarithm of how much less
+        contrast than usual there is; ``turned``, the likeness after each turn
+        and of the negative; and ``nearest``, the number of the most similar usual sample.
+        """
+        found: dict[str, list[np.ndarray]] = {}
+        for x in blocks_of(X, self.mean.shape, block_size):
+            scaled = x / self.unit
+            seen = observe(scaled, self.mean, self.bases, self.floor, self.metric)
+            seen |= compare(view(scaled), self.references)
+            values = relate(seen, self.usual, self.local)
+            for name, value in values.items():
+                found.setdefault(name, []).append(value)
+        values = {name: np.concatenate(value) for name, value in found.items()}
+        values["faint"] = self.location[MEASURED.index("contrast")] - values["contrast"]
+        for name, location, scale in zip(MEASURED, self.location, self.scale, strict=True):
+            values[name] = (values[name] - location) / scale
+        values["score"] = combined(values) / self.limit
+        values["nearest"] = self.numbers[values["nearest"]]
+        return values
+
+
+def combined(parts: dict[str, np.ndarray]) -> np.ndarray:
+    """Return the score of samples from their parts."""
+    return np.sqrt(sum(np.square(np.maximum(parts[name], 0.0)) for name in PARTS))
+
+
+def observe(
+    x: np.ndarray,
+    mean: np.ndarray,
+    bases: tuple[np.ndarray | None, ...],
+    floor: np.ndarray,
+    metric: Metric,
+) -> dict[str, np.ndarray]:
+    """Return what can be said of each sample of a block by itself."""
+    flat = x.reshape(len(x), -1)
+    return {
+        "energies": np.log(shell_energies(x - mean, bases) + floor),
+        "away": metric.measure(x),
+        "level": flat.mean(axis=1),
+        "contrast": np.log(np.maximum(flat.std(axis=1), SMALLEST)),
+        "flat": flat_share(view(x)),
+    }
+
+
+def compare(small: np.ndarray, references: np.ndarray) -> dict[str, np.ndarray]:
+    """Return the likes of each sample, and how alike they are as it is and turned."""
+    C = correlations(small, references)
+    likes, like = closest(C)
+    turned = [closest(correlations(turn(small, k), references))[1] for k in turns(small)]
+    # What is left out as itself must not be the most similar negative.
+    negative = closest(np.where(C > -1, -C, -1))[1]
+    return {"likes": likes, "like": like, "turned": np.stack([*turned, negative], axis=1)}
+
+
+def relate(
+    seen: dict[str, np.ndarray], usual: dict[str, np.ndarray], local: Normal | None
+) -> dict[str, np.ndarray]:
+    """Return what is measured of samples beside their likes; without ``local``, the texture."""
+    likes = seen["likes"]
+    texture = seen["energies"] - usual["energies"][likes].mean(axis=1)
+    if local is None:
+        return {"energies": texture}
+    odd = local.log_distance(texture)
+    return {
+        "texture": odd - usual["odd"][likes].mean(axis=1),
+        "likeness": -seen["like"],
+        "turn": seen["turned"].max(axis=1) - seen["like"],
+        "distance": seen["away"] - usual["away"][likes].mean(axis=1),
+        "detail": np.average(texture, axis=1, weights=usual["finest"]),
+        "level": seen["level"],
+        "contrast": seen["contrast"],
+        "cover": seen["flat"] - usual["flat"][likes].mean(axis=1),
+        "turned": seen["turned"],
+        "nearest": likes[:, 0],
+    }
 
 
 def fit_profile(subspace: Any, X: Any, weights: np.ndarray | None) -> Profile:
-    """Learn the profile of samples, which count by their weights in the subspace."""
-    n = int(X.shape[0]) if is_on_disk(X) else len(np.asarray(X))
-    w = np.ones(n) if weights is None else weights
-    components = leading_components(subspace, X, w)
-    where = places(subspace, X, components)
-    X = as_samples(subspace, X)
-    mean = weighted_mean(X, w)
-    bases = directions(X, mean, w)
-    energies = np.concatenate([shell_energies(x, bases) for _, _, x in centred_blocks(X, mean)])
+    """Learn the profile of the samples that count in the subspace, from some of them."""
+    shape = getattr(subspace, "sample_shape_", None) or tuple(np.shape(X)[1:])
+    drawn, numbers = draw(X, shape, weights)
+    largest = float(np.median(np.abs(drawn).max(axis=tuple(range(1, drawn.ndim)))))
+    unit = 2.0 ** math.floor(math.log2(largest)) if largest else 1.0
+    x = drawn / unit
+    mean = x.mean(axis=0)
+    bases = directions(x - mean)
+    energies = shell_energies(x - mean, bases)
     floor = RELATIVE_FLOOR * np.median(energies, axis=0) + np.finfo(float).tiny
-    logs = np.log(energies + floor)
-    texture, place = fit_normal(logs), fit_normal(where)
-    odd = np.square(texture.excess(logs)) + np.square(place.excess(where))
-    references = choose_references(X, np.flatnonzero(odd <= np.quantile(odd, KEPT[0])))
-    blocks, exact = centred_blocks(X, None), references.astype(np.float64)
-    location, scale = spread(np.concatenate([similarity(x, exact) for _, _, x in blocks]))
-    usual = float(location), float(scale)
-    return Profile(mean, bases, floor, components, references, texture, place, usual)
-
-
-def normalised(x: np.ndarray) -> np.ndarray:
-    """Return samples as vectors of mean zero and norm one; constant ones become zero."""
-    flat = x.reshape(len(x), math.prod(x.shape[1:]))
-    flat = flat - flat.mean(axis=1, keepdims=True)
-    largest = np.abs(flat).max(axis=1, keepdims=True)
-    flat /= np.where(largest > 0, largest, 1)
-    norms = np.linalg.norm(flat, axis=1, keepdims=True)
-    return flat / np.where(norms > 0, norms, 1)
-
-
-def choose_references(X: Any, usual: np.ndarray) -> np.ndarray:
-    """Return some of the usual samples, normalised."""
-    each = 4 * math.prod(X.shape[1:])
-    count = min(REFERENCES, len(usual), max(FEWEST_REFERENCES, REFERENCE_BYTES // each))
-    chosen = usual[np.linspace(0, len(usual) - 1, count).astype(int)]
-    rows = [
-        normalised(x[chosen[(chosen >= lo) & (chosen < hi)] - lo]).astype(np.float32)
-        for lo, hi, x in centred_blocks(X, None)
-    ]
-    return np.concatenate(rows)
-
-
-def similarity(x: np.ndarray, references: np.ndarray) -> np.ndarray:
-    """Return the mean correlation with the most similar others, stretched as Fisher does.
-
-    In double precision: in single, a score would show which samples it was computed beside.
-    """
-    correlations = normalised(x) @ references.T
-    correlations[correlations > ITSELF] = -1.0
-    nearest = min(NEAREST, references.shape[0])
-    best = np.partition(correlations, -nearest, axis=1)[:, -nearest:].mean(axis=1)
-    return np.arctanh(np.clip(best, -0.99, 0.99))
-
-
-def core_blocks(subspace: Any, X: Any) -> Iterator[tuple[int, int, np.ndarray]]:
-    """Yield the cores as vectors: in one block, or in many if the samples are on disk."""
-    on_disk = is_on_disk(X)
-    count = int(X.shape[0]) if on_disk else 1
-    step = max(1, BLOCK_BYTES // (8 * math.prod(X.shape[1:]))) if on_disk else 1
-    for lo in range(0, count, step):
-        rows = np.asarray(X[lo : lo + step]) if on_disk else X
-        cores = np.asarray(subspace.transform(rows), dtype=float)
-        yield lo, lo + len(cores), cores.reshape(len(cores), -1)
-
-
-def leading_components(subspace: Any, X: Any, w: np.ndarray) -> np.ndarray:
-    """Return the principal directions of the cores, learned from some of the samples."""
-    drawn = np.unique(np.linspace(0, len(w) - 1, min(len(w), DRAWN)).astype(int))
-    drawn = drawn[w[drawn] > 0]
-    cores = np.concatenate(
-        [c[drawn[(drawn >= lo) & (drawn < hi)] - lo] for lo, hi, c in core_blocks(subspace, X)]
+    all_of_them = np.ones(len(x))
+    seen_by = see(Source(x, origin=np.zeros(1), unit=1.0), all_of_them)
+    metric, _ = Metric.of(*seen_by, all_of_them, SHRINK)
+    seen = observe(x, mean, bases, floor, metric)
+    odd = fit_normal(seen["energies"]).log_distance(seen["energies"])
+    rows = np.flatnonzero(odd <= np.quantile(odd, KEPT[0]))
+    rows = rows[np.linspace(0, len(rows) - 1, min(REFERENCES, len(rows))).astype(int)]
+    references = normalised(view(x[rows]))
+    seen |= compare(view(x), references)
+    usual = {name: seen[name][rows] for name in ("energies", "away", "flat")}
+    texture = relate(seen, usual, None)["energies"]
+    local = fit_normal(texture)
+    usual["finest"] = finest(bases, mean.shape)
+    usual["odd"] = local.log_distance(texture[rows])
+    values = relate(seen, usual, local)
+    location, scale = spread(np.stack([values[name] for name in MEASURED], axis=1))
+    scale = np.maximum(
+        scale, [LEAST_COVER if name == "cover" else LEAST_SPREAD for name in MEASURED]
     )
-    count = min(COMPONENTS, max(1, len(w) // SAMPLES_EACH), cores.shape[1])
-    centred = cores - np.average(cores, axis=0, weights=w[drawn])
-    return np.linalg.svd(centred * np.sqrt(w[drawn])[:, None], full_matrices=False)[2][:count].T
+    parts = {
+        name: (values[name] - a) / b for name, a, b in zip(MEASURED, location, scale, strict=True)
+    }
+    limit = LIMIT * float(np.quantile(combined(parts), 0.75)) or 1.0
+    return Profile(
+        unit, mean, bases, floor, metric, references, numbers[rows], local, usual,
+        location, scale, limit,
+    )  # fmt: skip
 
 
-def places(subspace: Any, X: Any, components: np.ndarray) -> np.ndarray:
-    """Return where the samples lie along the leading components of their cores."""
-    return np.concatenate([cores @ components for _, _, cores in core_blocks(subspace, X)])
+def finest(bases: tuple[np.ndarray | None, ...], shape: tuple[int, ...]) -> np.ndarray:
+    """Return 1 for the shells of finest detail: the last ones of the first two modes."""
+    counts = [1 if U is None else len(shells(a)) - 1 for a, U in zip(shape, bases, strict=True)]
+    marks = np.zeros(counts)
+    marks[tuple(slice(-1, None) if n < 2 else slice(None) for n in range(len(counts)))] = 1.0
+    return marks.reshape(-1)
 
 
-def as_samples(subspace: Any, X: Any) -> Any:
-    """Return samples that the subspace has checked in their own shape."""
-    if is_on_disk(X):
+def flat_share(small: np.ndarray) -> np.ndarray:
+    """Return the share of cells of each view in which nothing varies; 0 where there are none."""
+    if small.ndim < 3 or min(small.shape[1:3]) < CELL:
+        return np.zeros(len(small))
+    a, b = (size // CELL for size in small.shape[1:3])
+    cells = small[:, : a * CELL, : b * CELL].reshape(len(small), a, CELL, b, CELL, -1)
+    spans = np.ptp(cells, axis=(2, 4)).max(axis=-1).reshape(len(small), -1)
+    whole = np.ptp(small.reshape(len(small), -1), axis=1)[:, None]
+    return np.asarray((spans <= FLAT * whole).mean(axis=1))
+
+
+def draw(
+    X: Any, shape: tuple[int, ...], weights: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return some of the samples that count, in double precision, and their numbers."""
+    X = in_shape(X, shape)
+    counting = np.arange(X.shape[0]) if weights is None else np.flatnonzero(weights >= 0.5)
+    counting = counting if len(counting) else np.arange(X.shape[0])
+    most = min(DRAWN, max(FEWEST_DRAWN, DRAWN_BYTES // (8 * math.prod(shape))))
+    numbers = counting[
+        np.unique(np.linspace(0, len(counting) - 1, min(len(counting), most)).astype(int))
+    ]
+    if is_dask(X):
+        x = np.asarray(X[numbers].compute(), dtype=np.float64)
+        check_finite(x, at=numbers)
+        return x, numbers
+    return Source(X, origin=np.zeros(1), unit=1.0).take(numbers), numbers
+
+
+def in_shape(X: Any, shape: tuple[int, ...]) -> Any:
+    """Return samples that have been checked in their own shape."""
+    X = bare(X)
+    if is_dask(X) or is_on_disk(X):
         return X
     X = np.asarray(X)
     X = X.astype(np.float64) if X.dtype == object else X
-    return X.reshape(len(X), *getattr(subspace, "sample_shape_", X.shape[1:]))
+    return X.reshape(len(X), *shape)
 
 
-def centred_blocks(X: Any, mean: np.ndarray | None) -> Iterator[tuple[int, int, np.ndarray]]:
-    """Yield blocks of samples, less the mean."""
-    origin = np.zeros(X.shape[1:]) if mean is None else mean
-    source = Source(X, origin=origin, unit=1.0)
-    for lo, hi, x in source.blocks(0, source.n_samples):
+def blocks_of(
+    X: Any, shape: tuple[int, ...], block_size: int | None = None
+) -> Iterator[np.ndarray]:
+    """Yield blocks of samples in double precision."""
+    X = in_shape(X, shape)
+    source = Source(X, origin=np.zeros(1), unit=1.0, block_size=block_size)
+    for lo, _, x in source.blocks(0, source.n_samples):
         check_finite(x, first=lo)
-        yield lo, hi, x.astype(np.float64, copy=False)
+        yield x.astype(np.float64, copy=False)
 
 
-def weighted_mean(X: Any, w: np.ndarray) -> np.ndarray:
-    """Return the mean of the samples by their weights."""
-    total = sum(np.tensordot(w[lo:hi], x, 1) for lo, hi, x in centred_blocks(X, None))
-    return np.asarray(total) / w.sum()
-
-
-def directions(X: Any, mean: np.ndarray, w: np.ndarray) -> tuple[np.ndarray | None, ...]:
+def directions(x: np.ndarray) -> tuple[np.ndarray | None, ...]:
     """Return all directions of every mode by falling energy; ``None`` for a mode too large."""
-    scatters = [np.zeros((a, a)) if a <= LARGE else None for a in mean.shape]
-    for lo, hi, x in centred_blocks(X, mean):
-        x = x * np.sqrt(w[lo:hi]).reshape(-1, *[1] * mean.ndim)
-        for mode, S in enumerate(scatters):
-            if S is not None:
-                rows = np.moveaxis(x, mode + 1, 0).reshape(len(S), -1)
-                S += rows @ rows.T
-    return tuple(None if S is None else np.linalg.eigh(S)[1][:, ::-1].copy() for S in scatters)
+    bases: list[np.ndarray | None] = []
+    for mode, a in enumerate(x.shape[1:], start=1):
+        if a > LARGE:
+            bases.append(None)
+            continue
+        rows = np.moveaxis(x, mode, 0).reshape(a, -1)
+        bases.append(np.linalg.eigh(rows @ rows.T)[1][:, ::-1].copy())
+    return tuple(bases)
 
 
 def shell_energies(x: np.ndarray, bases: tuple[np.ndarray | None, ...]) -> np.ndarray:

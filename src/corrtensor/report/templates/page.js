@@ -1,25 +1,10 @@
-"use strict";
 (() => {
-  const root = document.documentElement;
   const read = (id) => {
     const holder = document.getElementById(id);
     return holder ? JSON.parse(holder.textContent) : null;
   };
   const data = read("data");
   const said = document.getElementById("said");
-
-  // Light and dark: as the system wishes, until the button is pressed.
-  const wish = matchMedia("(prefers-color-scheme: dark)");
-  const button = document.getElementById("theme");
-  const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : wish.matches);
-  const showTheme = () => { button.textContent = isDark() ? "Light theme" : "Dark theme"; };
-  button.addEventListener("click", () => {
-    root.dataset.theme = isDark() ? "light" : "dark";
-    showTheme();
-  });
-  wish.addEventListener("change", showTheme);
-  showTheme();
-  button.hidden = false;
 
   // The table: a heading sorts by its column, a second time the other way round.
   const body = document.querySelector("tbody");

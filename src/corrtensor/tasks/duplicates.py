@@ -1,0 +1,181 @@
+"""Copies among samples: the same ones, nearly the same, and turned or mirrored ones.
+
+A fingerprint of a sample is a small view of it without its brightness and contrast. Copies have
+nearly one fingerprint, also when they were resized or compressed. What is kept of a sample is 1 kB
+whatever its size, and each is compared with few others.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+from corrtensor.tasks.profile import blocks_of, in_shape
+from corrtensor.tasks.views import is_picture, normalised, view
+
+# Sides of the view behind a fingerprint; entries of one of samples that are no pictures.
+SIDE, ENTRIES = 16, 256
+# Fingerprints of copies are at most this far apart: correlation 0.996. In the folders of
+# studies/outliers resized or compressed copies came to 0.04, different pictures to 0.12.
+NEAR = 0.09
+# Their brightness differs by less than this many usual contrasts, and contrast by this factor.
+LEVEL, CONTRAST = 0.1, 1.25
+# Directions in which candidates are looked for, samples these are learned from, and how many
+# candidates each sample has.
+DIRECTIONS, PILOTS, CANDIDATES = 16, 2000, 16
+# Words for the seven other positions of a picture, by turns and whether it is mirrored.
+POSITIONS = {
+    (1, False): "turned",
+    (2, False): "turned",
+    (3, False): "turned",
+    (0, True): "mirrored",
+    (1, True): "mirrored and turned",
+    (2, True): "mirrored",
+    (3, True): "mirrored and turned",
+}
+
+
+@dataclass(frozen=True)
+class Duplicates:
+    """Groups of samples that are copies of each other, and twins.
+
+    ``groups`` are numbers of samples, the first of each the one to keep. ``same`` tells of each
+    sample whether it equals the first of its group in every entry. ``twins`` are triples of
+    a sample, an earlier one, and how it was turned.
+    """
+
+    groups: tuple[tuple[int, ...], ...]
+    same: np.ndarray
+    twins: tuple[tuple[int, int, str], ...]
+
+    def words(self, names: Sequence[str]) -> dict[int, str]:
+        """Return in words of which other each sample is a copy."""
+        said = {i: f"{how} twin of {names[other]}" for i, other, how in self.twins}
+        for group in self.groups:
+            for i in group[1:]:
+                kind = "duplicate" if self.same[i] else "near-duplicate"
+                said[i] = f"{kind} of {names[group[0]]}"
+        return said
+
+
+def find_duplicates(X: Any, *, twins: bool = True) -> Duplicates:
+    """Find copies among samples.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, a_1, ..., a_d)
+        Samples, in memory or on disk.
+    twins : bool, default=True
+        Whether pictures that are turned or mirrored copies are looked for as well.
+
+    Returns
+    -------
+    duplicates : Duplicates
+        Groups, and twins that are in no group together.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from corrtensor.tasks import find_duplicates
+    >>> X = np.random.default_rng(0).normal(size=(9, 20, 20))
+    >>> X[5], X[7] = X[2], X[0].T
+    >>> found = find_duplicates(X)
+    >>> found.groups, found.twins
+    (((2, 5),), ((7, 0, 'mirrored and turned'),))
+    """
+    shape = tuple(int(a) for a in np.shape(X)[1:])
+    marks, prints, traits = fingerprints(X, shape)
+    first_of: dict[bytes, int] = {}
+    original = np.array([first_of.setdefault(mark, i) for i, mark in enumerate(marks)])
+    distinct = np.flatnonzero(original == np.arange(len(original)))
+    points, known = prints[distinct], traits[distinct]
+    tree, base = tree_of(points)
+    parent = np.arange(len(distinct))
+    for i, j in pairs(tree, base, points, known, points):
+        a, b = sorted((root(parent, i), root(parent, j)))
+        parent[b] = a
+    roots = np.array([root(parent, i) for i in range(len(distinct))], dtype=int)
+    place = np.searchsorted(distinct, original)
+    group_of = distinct[roots][place] if len(distinct) else original
+    members: dict[int, list[int]] = {}
+    for i, g in enumerate(group_of.tolist()):
+        members.setdefault(g, []).append(i)
+    groups = tuple(tuple(m) for m in members.values() if len(m) > 1)
+    found: dict[int, tuple[int, int, str]] = {}
+    if twins and is_picture(shape) and len(set(points.shape[1:])) == 1:
+        for (k, mirrored), how in POSITIONS.items():
+            turned = np.rot90(points[:, :, ::-1] if mirrored else points, k, axes=(1, 2))
+            for i, j in pairs(tree, base, points, known, turned):
+                a, b = sorted((int(distinct[i]), int(distinct[j])))
+                if group_of[a] != group_of[b]:
+                    found.setdefault(b, (b, a, how))
+    return Duplicates(groups, original == group_of, tuple(found[i] for i in sorted(found)))
+
+
+def fingerprints(X: Any, shape: tuple[int, ...]) -> tuple[list[bytes], np.ndarray, np.ndarray]:
+    """Return of each sample a digest of all entries, a fingerprint, its brightness and contrast."""
+    marks: list[bytes] = []
+    prints, traits = [], []
+    for x in blocks_of(in_shape(X, shape), shape):
+        # Zero has two signs.
+        rows = np.ascontiguousarray(x + 0.0).reshape(len(x), -1)
+        marks += [hashlib.blake2b(row.tobytes(), digest_size=16).digest() for row in rows]
+        traits.append(np.stack([rows.mean(axis=1), rows.std(axis=1)], axis=1))
+        small = small_view(x)
+        prints.append(normalised(small).reshape(small.shape).astype(np.float32))
+    return marks, np.concatenate(prints), np.concatenate(traits)
+
+
+def small_view(x: np.ndarray) -> np.ndarray:
+    """Return grey pictures of one small size; of other samples, means over a few entries."""
+    if not is_picture(x.shape[1:]):
+        flat = x.reshape(len(x), -1)
+        return view(flat, ENTRIES)
+    return view(x.reshape(*x.shape[:3], -1).mean(axis=3), SIDE)
+
+
+def tree_of(points: np.ndarray) -> tuple[cKDTree, np.ndarray]:
+    """Return the fingerprints as a tree, in the leading directions of some, and these."""
+    flat = points.reshape(len(points), -1)
+    some = flat[np.linspace(0, len(flat) - 1, min(len(flat), PILOTS)).astype(int)]
+    base = np.linalg.svd(some, full_matrices=False)[2][:DIRECTIONS].T
+    return cKDTree(flat @ base), base
+
+
+def pairs(
+    tree: cKDTree,
+    base: np.ndarray,
+    points: np.ndarray,
+    traits: np.ndarray,
+    asked: np.ndarray,
+) -> list[tuple[int, int]]:
+    """Return which of the points asked for are copies of which others; each has few candidates."""
+    flat, ask = points.reshape(len(points), -1), asked.reshape(len(points), -1)
+    count = min(CANDIDATES, len(points))
+    near = tree.query(ask @ base, k=[*range(1, count + 1)], distance_upper_bound=NEAR)[1]
+    level, contrast = traits.T
+    usual = float(np.median(contrast)) or 1.0
+    found = []
+    for i, j in zip(*(index.tolist() for index in (near < len(points)).nonzero()), strict=True):
+        other = int(near[i, j])
+        if other == i:
+            continue
+        alike = float(np.square(ask[i] - flat[other]).sum()) <= NEAR**2
+        alike &= bool(abs(level[i] - level[other]) <= LEVEL * usual)
+        low, high = sorted((float(contrast[i]), float(contrast[other])))
+        if alike and high <= CONTRAST * low + 1e-3 * usual:
+            found.append((i, other))
+    return found
+
+
+def root(parent: np.ndarray, i: int) -> int:
+    """Return what stands for the group of a sample."""
+    while parent[i] != i:
+        parent[i] = parent[parent[i]]
+        i = int(parent[i])
+    return i

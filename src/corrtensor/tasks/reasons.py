@@ -1,0 +1,50 @@
+"""Why a sample is odd, in words: only what was measured, the one or two things that stand out."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+NO_REASON = "unusual, no single reason"
+# Something is said of samples beyond this share of the cut.
+NEAR = 0.5
+# Robust standard deviations at which something stands out, and how much darker is dark.
+CLEAR, FAR = 3.0, 3.5
+# The same of the share of a picture that is flat: nearly a quarter more than its likes have.
+COVERED = 1.5
+# A contrast this many times less than usual is next to none; and how far below the usual
+# brightness what is faint is dark.
+NEXT_TO_NONE, DARKER = 100.0, 2.0
+TURNED = ("turned by 90°", "upside down", "turned by 90°", "negative")
+
+
+def reasons(measured: dict[str, np.ndarray], cut: float) -> list[tuple[str, ...]]:
+    """Return for each sample what stands out: of outliers, and of what comes near to them."""
+    said = []
+    for i, score in enumerate(measured["score"].tolist()):
+        near = score > NEAR * cut
+        words = in_words({name: values[i] for name, values in measured.items()}) if near else ()
+        said.append(words or ((NO_REASON,) if score > cut else ()))
+    return said
+
+
+def in_words(one: dict[str, np.ndarray]) -> tuple[str, ...]:
+    """Return the one or two things that stand out of one sample, the clearest first."""
+    if one["faint"] > math.log(NEXT_TO_NONE):
+        return ("nearly constant",)
+    turned = TURNED[-len(one["turned"]) :][int(one["turned"].argmax())]
+    candidates = [
+        (float(one["turn"]), CLEAR, turned),
+        (float(one["detail"]), CLEAR, "noise-like"),
+        (-float(one["detail"]), CLEAR, "blurred"),
+        (float(one["cover"]), COVERED, "partly covered"),
+        (float(one["level"]), FAR, "bright"),
+        (-float(one["level"]), FAR, "dark"),
+        (float(one["contrast"]), FAR, "high contrast"),
+        (-float(one["contrast"]), FAR, "dark" if one["level"] < -DARKER else "faint"),
+        (float(one["likeness"]), CLEAR, "unlike all others"),
+    ]
+    clear = sorted((c for c in candidates if c[0] > c[1]), key=lambda c: -c[0] / c[1])
+    # What is dark is dark by both its brightness and its contrast, and that is one reason.
+    return tuple(dict.fromkeys(words for _, _, words in clear))[:2]
