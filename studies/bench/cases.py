@@ -225,7 +225,7 @@ def vector_rows(quick: bool) -> Iterator[BenchRow]:
 
     Ours also tell the residual of every sample, which for many short vectors costs a quarter.
     """
-    shapes = {(4000, 4096): (1.0, 0.9), (2000, 20000): (0.9, 0.6), (50000, 300): (0.65, 0.4)}
+    shapes = {(4000, 4096): (1.0, 0.9), (2000, 20000): (1.0, 0.5), (50000, 300): (1.0, 0.35)}
     for (n, a), bars in shapes.items():
         X = draw((n // 4 if quick else n, a), (25,), "float32")
         tasks: dict[str, Callable[[], Any]] = {
