@@ -47,7 +47,8 @@ def spans(monkeypatch):
 @pytest.mark.parametrize("ranks", [4, 0.75, "auto"])
 @pytest.mark.parametrize("center", ["weighted", "plain", None])
 def test_a_fit_in_the_span_is_the_fit(ranks, center, monkeypatch, spans):
-    X, X_new = vectors(40, 300), vectors(10, 300, seed=1)
+    # Far from zero, so that they are counted from another origin.
+    X, X_new = vectors(40, 300) + 50, vectors(10, 300, seed=1) + 50
     there = CorrTensor(ranks, center=center).fit(X)
     assert len(spans) == 1
     monkeypatch.setattr(span, "SHORTEST", 1000)
@@ -167,7 +168,7 @@ def test_weights_in_a_scatter_against_a_loop():
     assert (kept == A).all()
 
 
-@pytest.mark.parametrize("spread", [1, 1e4, 1e12, 0])
+@pytest.mark.parametrize("spread", [1, 1e4, 3e7, 1e8, 1e12, 0])
 def test_qr_of_tall_matrices(spread):
     """Also of columns that are all but dependent, and of some that are nothing."""
     rng = np.random.default_rng(0)
