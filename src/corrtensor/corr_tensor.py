@@ -13,9 +13,9 @@ import numpy as np
 from corrtensor._robust.isolation import spread
 from corrtensor._robust.search import Verdict, search
 from corrtensor.losses import Correntropy, Loss
-from corrtensor.solver import Options, Solution, State, measured, rounding_of, solve
+from corrtensor.solver import Options, Solution, State, measured, rounding_of, solve, times
 from corrtensor.sources import Source
-from corrtensor.spectral import Rank, survey, times
+from corrtensor.spectral import Rank, survey
 from corrtensor.subspace import MultilinearSubspace, refuse_identical
 from corrtensor.watching import effective_samples
 

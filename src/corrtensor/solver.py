@@ -100,7 +100,7 @@ class Snapshot:
     """A fit after a sweep: what is needed to watch it, or to go on from there.
 
     ``objective`` begins with its value at the start; ``residuals`` are in the data's units;
-    ``finished`` tells that no sweep follows.
+    ``finished`` tells that no sweep follows; ``cores`` are those of samples with missing cells.
     """
 
     state: State
@@ -108,6 +108,7 @@ class Snapshot:
     objective: tuple[float, ...]
     residuals: np.ndarray
     finished: bool = False
+    cores: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -172,6 +173,11 @@ def at_rest(objective: Sequence[float], moved: float, tol: float, rounding: floa
     return long and objective[-1 - PATIENCE] - objective[-1] <= rounding * size
 
 
+def times(weights: np.ndarray, sample_weight: np.ndarray | None) -> np.ndarray:
+    """Return weights times those the user gave, if any."""
+    return weights if sample_weight is None else weights * sample_weight
+
+
 def weighted_quantiles(s: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
     """Return residuals in which every sample counts by its weight, for the calibration."""
     if weight is None:
@@ -211,7 +217,7 @@ def measured(source: Source, state: State) -> State:
     """Return a state that knows its samples' norms and residuals."""
     if state.norms is not None and state.squares is not None:
         return state
-    part = source.reduce(ResidualPass(source.at(state.mean, state.factors)), norms=state.norms)
+    part = source.measure(ResidualPass(source.at(state.mean, state.factors)), norms=state.norms)
     norms = np.concatenate(part.norms) if state.norms is None else state.norms
     return replace(state, norms=norms, squares=np.concatenate(part.squares))
 
@@ -250,9 +256,12 @@ def solve(
         with np.errstate(divide="ignore"):
             log_prior = np.log(sample_weight)
 
+    # A sample that shows half of its cells costs half.
+    counted = sample_weight if source.share is None else times(source.share, sample_weight)
+
     def cost(s: np.ndarray) -> float:
         value = loss.value(s * unit**2)
-        return float(value.sum() if sample_weight is None else value @ sample_weight)
+        return float(value.sum() if counted is None else value @ counted)
 
     # A mode at its full rank loses nothing and never changes: it need not be projected.
     thin = [U is not None and U.shape[1] < U.shape[0] for U in start.factors]
@@ -271,6 +280,7 @@ def solve(
     else:
         state, loss = thinned(options.resume.state), options.resume.loss
         objective = list(options.resume.objective)
+        source.recall(state, options.resume.cores)
     moved, before = math.inf, None
     status = "" if options.coupled and any(thin) else "converged"
     while not status:
@@ -278,10 +288,10 @@ def solve(
         mode = thin.index(True)
         if before is not None and len(objective) == options.max_iter:
             # Nothing follows: only the residuals are wanted.
-            part = source.reduce(ResidualPass(at), norms=norms)
+            part = source.measure(ResidualPass(at), norms=norms)
         else:
             sweep = SweepPass(at, mode, loss, unit, centred, state.basis(mode))
-            part = source.reduce(sweep, norms=norms, log_prior=log_prior)
+            part = source.measure(sweep, norms=norms, log_prior=log_prior)
         s = np.concatenate(part.squares)
         if before is not None:
             objective.append(cost(s))
@@ -298,7 +308,9 @@ def solve(
                 status = "converged"
             elif len(objective) > options.max_iter:
                 status = "max_iter"
-            seen = Snapshot(state, loss, tuple(objective), s * unit**2, bool(status))
+            seen = Snapshot(
+                state, loss, tuple(objective), s * unit**2, bool(status), source.cores
+            )
             if options.observe is not None and options.observe(seen):
                 status = status or "stopped"
             if status:

@@ -93,7 +93,23 @@ def unmapped(X: Any) -> Any:
 def middle(rows: np.ndarray) -> np.ndarray:
     """Return the median of every column: as ``np.median``, faster for few long rows."""
     rows = np.sort(rows, axis=0)
-    return np.asarray((rows[(len(rows) - 1) // 2] + rows[len(rows) // 2]) / 2)
+    if not np.isnan(rows[-1]).any():
+        return np.asarray((rows[(len(rows) - 1) // 2] + rows[len(rows) // 2]) / 2)
+    # NaN comes last: the median of what is there, or NaN if nothing is.
+    seen = np.count_nonzero(~np.isnan(rows), axis=0)
+    places = np.stack([np.maximum(seen - 1, 0) // 2, np.minimum(seen // 2, len(rows) - 1)])
+    return np.asarray(np.take_along_axis(rows, places, axis=0).mean(axis=0))
+
+
+def without_gaps(rows: np.ndarray) -> np.ndarray:
+    """Return rows with NaN replaced by the median of its column, or of all columns."""
+    gaps = np.isnan(rows)
+    if not gaps.any():
+        return rows
+    place = middle(rows)
+    known = place[~np.isnan(place)]
+    place = np.where(np.isnan(place), np.median(known) if known.size else 0.0, place)
+    return np.where(gaps, place, rows)
 
 
 def name_of(X: Any) -> str:
@@ -119,7 +135,15 @@ class Source:
         Threads; ``None`` for as many as BLAS may use.
     block_size : int, default=None
         Samples per block.
+    missing : bool, default=False
+        Whether NaN is data that is missing, and not an error.
     """
+
+    # What is known of samples with missing cells: see corrtensor._robust.completed.
+    share: np.ndarray | None = None
+    cores: np.ndarray | None = None
+    # Whether passes run in this process and share its memory.
+    here = True
 
     def __init__(
         self,
@@ -129,8 +153,10 @@ class Source:
         unit: float | None = None,
         n_jobs: int | None = None,
         block_size: int | None = None,
+        missing: bool = False,
     ) -> None:
         self.X = X = unmapped(X)
+        self.missing = missing
         self.n_samples = int(X.shape[0])
         self.sample_shape = tuple(int(a) for a in X.shape[1:])
         self.dtype = as_float(np.dtype(X.dtype))
@@ -138,7 +164,7 @@ class Source:
         self.block_size = block_size or self._choose_block_size()
         self.span = self._choose_span()
         if origin is None or unit is None:
-            pilots = self.take(self._choose_pilots())
+            pilots = without_gaps(self.take(self._choose_pilots()))
             unit = self._choose_unit(pilots) if unit is None else unit
             origin = self._choose_origin(pilots, unit) if origin is None else origin
         self.origin, self.unit = origin, unit
@@ -208,8 +234,13 @@ class Source:
                 here = indices // reach == first // reach
                 read = self._read(int(first), min(int(first) + reach, self.n_samples))
                 rows[here] = read[indices[here] - first]
-        check_finite(rows, at=indices)
+        self._check(rows, at=indices)
         return rows
+
+    def _check(self, rows: np.ndarray, **names: Any) -> None:
+        # Missing cells are in order where they are expected; infinities are found when squared.
+        if not self.missing:
+            check_finite(rows, **names)
 
     def chosen(self, drawn: np.ndarray) -> Source:
         """Return a source of some of the samples, counted from the same origin."""
@@ -230,6 +261,7 @@ class Source:
             unit=self.unit,
             n_jobs=self.n_threads,
             block_size=block_size,
+            missing=self.missing,
         )
 
     def _read(self, lo: int, hi: int) -> np.ndarray:
@@ -336,7 +368,15 @@ class Source:
                 total.norms += part.norms
                 total.squares += part.squares
                 total.log_weights += part.log_weights
+                total.cores += part.cores
         return total
+
+    def measure(self, task: Callable[..., Part], **per_sample: np.ndarray | None) -> Part:
+        """Run a pass that measures residuals at its own mean and factors."""
+        return self.reduce(task, **per_sample)
+
+    def recall(self, state: Any, cores: np.ndarray | None) -> None:
+        """Go on from a state that was left with these cores: complete samples need none."""
 
     def fill(self, out: Any, task: Callable[[np.ndarray], np.ndarray]) -> None:
         """Write what a task makes of every block into ``out``, an array in memory or on disk.
@@ -349,7 +389,7 @@ class Source:
 
         def write(blocks: Iterator[tuple[int, int, np.ndarray]]) -> None:
             for lo, hi, x in blocks:
-                check_finite(x, first=lo)
+                self._check(x, first=lo)
                 rows = task(x).reshape(hi - lo, *out.shape[1:])
                 with lock:
                     try:

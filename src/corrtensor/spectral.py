@@ -86,8 +86,3 @@ def survey(source: Source, *, centered: bool = True, weights: np.ndarray | None 
         np.asarray(part.sums.first) / part.sums.weight if centered else np.zeros_like(source.origin)
     )
     return State(mean, (None,) * mean.ndim, np.concatenate(part.norms))
-
-
-def times(weights: np.ndarray, sample_weight: np.ndarray | None) -> np.ndarray:
-    """Return weights times those the user gave, if any."""
-    return weights if sample_weight is None else weights * sample_weight

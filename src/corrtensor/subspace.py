@@ -25,9 +25,9 @@ from corrtensor.kernels import ResidualPass, expand, project
 from corrtensor.losses import Loss, Power
 from corrtensor.samples import TensorTransformer, as_float, is_on_disk, unchanged_on_error
 from corrtensor.scores import FEWEST_DRAWN, CoreModel, ScorePass, learn
-from corrtensor.solver import STATUS, Options, Solution, State, solve
+from corrtensor.solver import STATUS, Options, Solution, State, solve, times
 from corrtensor.sources import Source, check_output
-from corrtensor.spectral import Rank, spectral, times
+from corrtensor.spectral import Rank, spectral
 from corrtensor.stream import Stream, absorb, begin
 from corrtensor.threads import team
 from corrtensor.watching import CallbackSupportMixin, observer, with_callbacks

@@ -1,0 +1,217 @@
+"""Bad and missing cells: what a fit expects of a block, and the block completed by it.
+
+A cell is one number of one sample. ``x`` holds NaN where it is missing. Letters and proofs as in
+``docs/method.md``, section 7. Nothing here knows where blocks come from.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from corrtensor.kernels import LARGEST_SQUARE, by_sample, expand, project, row_squares
+
+# The loss of a cell is its square up to here, in squared bandwidths: the cap of section 3.2.
+EDGE = 1 / math.sqrt(2)
+# Steps towards the core of a new sample, and how much wider than its own the bandwidth begins.
+STEPS, WIDER = 40, 4.0
+# A core is found when what is left of the gradient is this share of what it was at first.
+FOUND = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 1e-5}
+
+
+class Block(NamedTuple):
+    """Completed samples, how far each is from the fit, and the share of its cells observed.
+
+    ``doubted`` are the places of the cells of less than full weight in the flattened block, and
+    ``weight`` the weights there. ``expected`` is the fit.
+    """
+
+    x: np.ndarray
+    squares: np.ndarray
+    share: np.ndarray
+    expected: np.ndarray
+    missing: np.ndarray | None
+    doubted: np.ndarray
+    weight: np.ndarray
+
+    def weigh(self, T: np.ndarray) -> np.ndarray:
+        """Multiply every cell by its weight, in place."""
+        if self.missing is not None:
+            T[self.missing] = 0
+        T.reshape(-1)[self.doubted] *= self.weight
+        return T
+
+
+def refuse_infinite(x: np.ndarray, first: int = 0) -> None:
+    """Raise a ``ValueError`` that names the first sample with an infinity, or one too large."""
+    bad = np.isinf(x).reshape(len(x), -1).any(axis=1)
+    if bad.any():
+        raise ValueError(
+            f"X contains infinity: {int(bad.sum())} of {len(x)} samples read, the first is sample "
+            f"{first + int(bad.argmax())}; a missing cell is NaN, as in X[np.isinf(X)] = np.nan"
+        )
+    with np.errstate(over="ignore"):
+        worst = int(np.nanargmax(np.nan_to_num(np.abs(x)).reshape(len(x), -1).max(axis=1)))
+    raise ValueError(f"sample {first + worst} is too large to be squared beside the others")
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """What is expected of samples: ``mean + core x_1 U_1 ...``, and how far a cell may stray.
+
+    Without factors the mean is all that is expected. ``width`` is the bandwidth of every cell;
+    ``None`` doubts none of them.
+    """
+
+    mean: np.ndarray
+    factors: tuple[np.ndarray | None, ...] | None
+    dtype: np.dtype
+    width: np.ndarray | None = None
+
+    @cached_property
+    def U(self) -> list[np.ndarray | None]:
+        """The factors in the type of the blocks."""
+        assert self.factors is not None  # noqa: S101
+        return [None if U is None else U.astype(self.dtype) for U in self.factors]
+
+    @cached_property
+    def m(self) -> np.ndarray:
+        """The mean in the type of the blocks."""
+        return self.mean.astype(self.dtype)
+
+    @cached_property
+    def mean_core(self) -> np.ndarray:
+        """The core of the mean itself."""
+        return project(self.m[None], self.U)
+
+    @cached_property
+    def narrow(self) -> np.ndarray:
+        """One over the bandwidth of every cell."""
+        assert self.width is not None  # noqa: S101
+        return (1 / self.width).astype(self.dtype)
+
+    @property
+    def core_shape(self) -> tuple[int, ...]:
+        """Shape of a core; one empty axis if there is no factor."""
+        if self.factors is None:
+            return (0,)
+        modes = zip(self.mean.shape, self.factors, strict=True)
+        return tuple(a if U is None else U.shape[1] for a, U in modes)
+
+    def is_at(self, mean: np.ndarray, factors: tuple[np.ndarray | None, ...]) -> bool:
+        """Tell whether this is the fit with these factors and this mean."""
+        if self.factors is None or not np.array_equal(self.mean, mean):
+            return False
+        pairs = zip(self.factors, factors, strict=True)
+        return all(
+            U is V or (U is not None and V is not None and np.array_equal(U, V)) for U, V in pairs
+        )
+
+    def cores(self, x: np.ndarray) -> np.ndarray:
+        """Return the cores of completed samples."""
+        if self.factors is None:
+            return np.zeros((len(x), 0), self.dtype)
+        return project(x, self.U) - self.mean_core
+
+    def expected(self, cores: np.ndarray) -> np.ndarray:
+        """Return the fit of samples with these cores."""
+        if self.factors is None:
+            return np.broadcast_to(self.m, (len(cores), *self.m.shape)).copy()
+        F = expand(cores, self.U)
+        F += self.m
+        return F
+
+    def complete(
+        self, x: np.ndarray, cores: np.ndarray, wider: float = 1.0, first: int = 0
+    ) -> Block:
+        """Return samples whose missing and doubted cells were moved to where they are expected.
+
+        ``x`` itself is not changed; it is returned as it is if there is nothing to move.
+        """
+        return self.complete_by(x, self.expected(cores), wider, first)
+
+    def complete_by(self, x: np.ndarray, F: np.ndarray, wider: float, first: int) -> Block:
+        """Do so with a given fit."""
+        n, cells = len(x), F[0].size
+        missing: np.ndarray | None = np.isnan(x)
+        y, seen = x, np.full(n, float(cells))
+        if missing.any():  # type: ignore[union-attr]
+            y = np.where(missing, F, x)
+            seen -= np.count_nonzero(missing.reshape(n, -1), axis=1)  # type: ignore[union-attr]
+        else:
+            missing = None
+        doubted = np.empty(0, np.intp)
+        v, extra = np.empty(0, x.dtype), 0.0
+        with np.errstate(over="ignore", invalid="ignore"):
+            R = y - F
+            if self.width is not None:
+                T = R * self.narrow
+                doubted = np.flatnonzero(np.square(T, out=T) > EDGE * wider**2)
+            if len(doubted):
+                q = T.reshape(-1)[doubted] / wider**2
+                e = np.exp(0.5 - np.square(q))
+                v = math.sqrt(2) * np.where(e > 0, q, 0) * e
+                y = y.copy() if y is x else y
+                r = R.reshape(-1)[doubted]
+                y.reshape(-1)[doubted] = F.reshape(-1)[doubted] + np.where(v > 0, v * r, 0)
+                R.reshape(-1)[doubted] = np.where(np.isinf(r), r, 0)
+                rho = (2 - e) / math.sqrt(2)
+                rho *= np.square(wider * self.width.reshape(-1)[doubted % cells])  # type: ignore[union-attr]
+                extra = np.bincount(doubted // cells, rho, minlength=n)
+            squares = row_squares(R) + extra
+        if not (squares < LARGEST_SQUARE).all():
+            refuse_infinite(x, first)
+        squares *= cells / np.maximum(seen, 1)
+        return Block(y, squares, seen / cells, F, missing, doubted, v)
+
+    def found(self, x: np.ndarray, first: int = 0) -> tuple[np.ndarray, Block]:
+        """Return the cores of new samples, and the samples completed by them.
+
+        Conjugate gradients on the squares of the cells, weighted as they stand; bandwidths begin
+        wide and narrow. Every sample stops by itself, so that its core does not depend on the
+        block it is in.
+        """
+        Z = np.zeros((len(x), *self.core_shape), self.dtype)
+        wides = [1.0] if self.width is None else [WIDER, WIDER / 2, 1.0]
+        F = self.expected(Z)
+        for wider in wides:
+            Z, F = self._descend(x, Z, F, wider, first)
+        return Z, self.complete_by(x, F, 1.0, first)
+
+    def _descend(
+        self, x: np.ndarray, Z: np.ndarray, F: np.ndarray, wider: float, first: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Take steps towards the cores at one bandwidth; every step lowers every sample's loss."""
+        n, D = len(x), np.zeros_like(Z)
+        before, start = np.ones(n), np.zeros(n)
+        for step in range(STEPS):
+            block = self.complete_by(x, F, wider, first)
+            G = project(block.x - F, self.U)
+            now = row_squares(G)
+            start = now if step == 0 else start
+            going = now > FOUND[self.dtype] ** 2 * np.maximum(start, 1e-300)
+            if not going.any():
+                break
+            D = G + by_sample(np.where(step > 0, now / before, 0), D) * D
+            E = expand(D, self.U)
+            slope = np.vecdot(D.reshape(n, -1), G.reshape(n, -1)).astype(np.float64)
+            # A direction that does not descend, as weights change on the way: begin anew.
+            back = slope <= 0
+            if back.any():
+                D[back], slope[back] = G[back], now[back]
+                E[back] = expand(D[back], self.U)
+            curved = row_squares_of(block.weigh(E.copy()), E)
+            t = by_sample(np.where(going & (curved > 0), slope / np.maximum(curved, 1e-300), 0), D)
+            Z = Z + t * D
+            F = F + t * E
+            before = np.maximum(now, 1e-300)
+        return Z, F
+
+
+def row_squares_of(A: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """Return the inner product of every sample of one block with that of another."""
+    return np.vecdot(A.reshape(len(A), -1), B.reshape(len(B), -1)).astype(np.float64)

@@ -1,0 +1,182 @@
+"""Samples with bad or missing cells, as complete blocks: a source around a source.
+
+A pass that measures residuals moves the fit by which blocks are completed to its own mean and
+factors; all other passes see the blocks as they were completed then. So a sweep runs on samples
+that stay what they are while it lasts (``docs/method.md``, section 7). Of every sample its core is
+kept, nothing of the data's size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from corrtensor._robust.cells import Block, Model
+from corrtensor.kernels import Blocks, Part, Projection
+from corrtensor.solver import State
+from corrtensor.sources import PILOTS, Source, middle
+
+
+@dataclass(frozen=True, eq=False)
+class Measured(Projection):
+    """A projection that knows the residuals of the block at hand: it was completed by them."""
+
+    block: list[Block] = field(default_factory=list)
+
+    def residuals(self, x: np.ndarray, core_squares: np.ndarray, norms: np.ndarray) -> np.ndarray:
+        """Return them; the squares of completed samples tell nothing."""
+        return self.block[-1].squares
+
+
+@dataclass(frozen=True, eq=False)
+class CompletedPass:
+    """A pass over completed blocks.
+
+    They are completed at ``model`` by the cores as they are; or, after a step from the model
+    ``before``, by those of the samples completed there.
+    """
+
+    task: Any
+    model: Model
+    before: Model | None = None
+    room: np.ndarray | None = None
+
+    def __call__(self, blocks: Blocks, cores: Any, **per_sample: Any) -> Any:
+        """Run the pass on one chunk; new cores are written in place, or come back with the part."""
+        there: list[Block] = []
+        moved: list[np.ndarray] = []
+        task = self.task
+        if getattr(task, "at", None) is not None:
+            at = task.at
+            task = replace(task, at=Measured(at.mean, at.factors, at.dtype, there))
+
+        def completed() -> Iterator[tuple[int, int, np.ndarray]]:
+            for lo, hi, x in blocks:
+                Z = cores[lo:hi]
+                if self.before is not None:
+                    Z = self.model.cores(self.before.complete(x, Z, first=lo).x)
+                    if self.room is None:
+                        moved.append(Z)
+                    else:
+                        self.room[lo:hi] = Z
+                there[:] = [self.model.complete(x, Z, first=lo)]
+                yield lo, hi, there[0].x
+
+        done = task(completed(), **per_sample)
+        if isinstance(done, Part):
+            done.cores += moved
+        return done
+
+
+@dataclass(frozen=True, eq=False)
+class RowsPass:
+    """What a function makes of every block, with its place."""
+
+    task: Callable[[np.ndarray], np.ndarray]
+
+    def __call__(self, blocks: Blocks) -> list[tuple[int, int, np.ndarray]]:
+        """Run it on one chunk."""
+        return [(lo, hi, self.task(x)) for lo, hi, x in blocks]
+
+
+@dataclass(frozen=True)
+class CountPass:
+    """The share of observed cells of every sample."""
+
+    def __call__(self, blocks: Blocks) -> Part:
+        """Count in one chunk."""
+        part = Part()
+        for lo, _, x in blocks:
+            missing = np.isnan(x).reshape(len(x), -1)
+            part.squares.append(1 - np.count_nonzero(missing, axis=1) / missing.shape[1])
+        return part
+
+
+class CompletedSource(Source):
+    """Samples of another source, completed by a fit that moves along with the sweeps.
+
+    Parameters
+    ----------
+    inner : Source
+        Where the samples come from, NaN in the place of missing cells.
+    model : Model, default=None
+        By what they are completed at first: the median of some of them.
+    cores, share : ndarray, default=None
+        What is known of them.
+    """
+
+    def __init__(
+        self,
+        inner: Source,
+        model: Model | None = None,
+        cores: np.ndarray | None = None,
+        share: np.ndarray | None = None,
+    ) -> None:
+        self.__dict__.update(vars(inner))
+        self.inner = inner
+        if model is None:
+            some = np.unique(np.linspace(0, self.n_samples - 1, PILOTS).astype(int))
+            place = middle(inner.take(some))
+            # A cell that none of these shows is like a typical one until others tell.
+            place = np.where(np.isnan(place), np.nanmedian(place) if place.size else 0, place)
+            model = Model((place - self.origin) / self.unit, None, self.dtype)
+        if share is None:
+            share = np.concatenate(inner.reduce(CountPass()).squares)
+        self.model, self.share = model, share
+        self.cores = self._room(model) if cores is None else cores
+
+    def _room(self, model: Model) -> np.ndarray:
+        return np.zeros((self.n_samples, *model.core_shape), self.dtype)
+
+    def recall(self, state: State, cores: np.ndarray | None) -> None:
+        """Go on from a state that was left with these cores."""
+        if cores is not None:
+            self.model = replace(self.model, mean=state.mean, factors=state.factors)
+            self.cores = cores.astype(self.dtype, copy=False)
+
+    def measure(self, task: Any, **per_sample: np.ndarray | None) -> Part:
+        """Run a pass that measures residuals; from now on its fit completes the samples."""
+        at = task.at
+        if self.model.is_at(at.mean, at.factors):
+            return self.reduce(task, **per_sample)
+        before = self.model
+        model = replace(before, mean=at.mean, factors=at.factors)
+        room = self.cores if self.cores.shape[1:] == model.core_shape else self._room(model)
+        moving = CompletedPass(task, model, before, room if self.here else None)
+        part = self.inner.reduce(moving, cores=self.cores, **per_sample)
+        if not self.here:
+            np.concatenate(part.cores, out=room)
+            part.cores.clear()
+        self.model, self.cores = model, room
+        return part
+
+    def reduce(self, task: Callable[..., Part], **per_sample: np.ndarray | None) -> Part:
+        """Run a pass over the samples as they are completed."""
+        return self.inner.reduce(
+            CompletedPass(task, self.model), cores=self.cores, **per_sample
+        )
+
+    def fill(self, out: Any, task: Callable[[np.ndarray], np.ndarray]) -> None:
+        """Write what a task makes of every completed block into ``out``."""
+        for rows in self.inner.map(CompletedPass(RowsPass(task), self.model), cores=self.cores):
+            for lo, hi, made in rows:
+                out[lo:hi] = made.reshape(hi - lo, *out.shape[1:])
+
+    def take(self, indices: np.ndarray) -> np.ndarray:
+        """Return chosen samples, completed, in double precision."""
+        rows = self.inner.take(indices)
+        model = Model(self.model.mean, self.model.factors, np.dtype(np.float64), self.model.width)
+        x = (rows - self.origin) / self.unit
+        block = model.complete(x, self.cores[indices].astype(np.float64))
+        x = block.x * self.unit + self.origin
+        # What was moved nowhere is returned as it is, to the last digit.
+        return np.where(block.x == (rows - self.origin) / self.unit, rows, x)
+
+    def chosen(self, drawn: np.ndarray) -> CompletedSource:
+        """Return a source of some of the samples, completed alike."""
+        return CompletedSource(
+            self.inner.chosen(drawn), self.model, self.cores[drawn], self.share[drawn]
+        )
