@@ -301,6 +301,9 @@ def solve(
                 # improvement, and the sweep is taken back.
                 objective.pop()
                 state, s = before
+                if source.calm():
+                    before = None
+                    continue
                 small = fallen >= -math.sqrt(ROUNDING[source.dtype]) * size
                 exact = lower_quantile(s) <= rounding_of(norms, source.dtype, sample_weight)
                 status = "converged" if small or exact or state.spares else "rose"

@@ -375,6 +375,10 @@ class Source:
         """Run a pass that measures residuals at its own mean and factors."""
         return self.reduce(task, **per_sample)
 
+    def calm(self) -> bool:
+        """Take no longer steps than are proven to descend; tell whether that is news."""
+        return False
+
     def recall(self, state: Any, cores: np.ndarray | None) -> None:
         """Go on from a state that was left with these cores: complete samples need none."""
 

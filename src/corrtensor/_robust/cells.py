@@ -17,6 +17,9 @@ from corrtensor.kernels import LARGEST_SQUARE, by_sample, expand, project, row_s
 
 # The loss of a cell is its square up to here, in squared bandwidths: the cap of section 3.2.
 EDGE = 1 / math.sqrt(2)
+# Cells of little weight leave room for longer steps: beyond what is proven by this power of the
+# mean weight, and no further than for a mean weight of that.
+BOLD, SLOWEST = 0.9, 0.2
 # Steps towards the core of a new sample, and how much wider than its own the bandwidth begins.
 STEPS, WIDER = 40, 4.0
 # A core is found when what is left of the gradient is this share of what it was at first.
@@ -24,25 +27,40 @@ FOUND = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 1e-5}
 
 
 class Block(NamedTuple):
-    """Completed samples, how far each is from the fit, and the share of its cells observed.
+    """Completed samples, how far each is from the fit, and the mean weight of its cells.
 
     ``doubted`` are the places of the cells of less than full weight in the flattened block, and
-    ``weight`` the weights there. ``expected`` is the fit.
+    ``trust`` the weights there. ``expected`` is the fit.
     """
 
     x: np.ndarray
     squares: np.ndarray
-    share: np.ndarray
+    weights: np.ndarray
     expected: np.ndarray
     missing: np.ndarray | None
     doubted: np.ndarray
-    weight: np.ndarray
+    trust: np.ndarray
+
+    @property
+    def pace(self) -> np.ndarray:
+        """How far beyond the completed samples to aim."""
+        return np.clip(self.weights, SLOWEST, 1) ** -BOLD
+
+    def ahead(self) -> np.ndarray:
+        """Return the samples drawn away from the fit by the pace: what the sweeps run on."""
+        pace = self.pace
+        if (pace == 1).all():
+            return self.x
+        y = self.x - self.expected
+        y *= by_sample(pace, y)
+        y += self.expected
+        return y
 
     def weigh(self, T: np.ndarray) -> np.ndarray:
         """Multiply every cell by its weight, in place."""
         if self.missing is not None:
             T[self.missing] = 0
-        T.reshape(-1)[self.doubted] *= self.weight
+        T.reshape(-1)[self.doubted] *= self.trust
         return T
 
 
@@ -166,52 +184,61 @@ class Model:
         if not (squares < LARGEST_SQUARE).all():
             refuse_infinite(x, first)
         squares *= cells / np.maximum(seen, 1)
-        return Block(y, squares, seen / cells, F, missing, doubted, v)
+        # The mean weight of a sample's cells.
+        lost = np.bincount(doubted // cells, 1 - v, minlength=n) if len(doubted) else 0.0
+        return Block(y, squares, (seen - lost) / cells, F, missing, doubted, v)
 
     def found(self, x: np.ndarray, first: int = 0) -> tuple[np.ndarray, Block]:
         """Return the cores of new samples, and the samples completed by them.
 
-        Conjugate gradients on the squares of the cells, weighted as they stand; bandwidths begin
-        wide and narrow. Every sample stops by itself, so that its core does not depend on the
-        block it is in.
+        Bandwidths begin wide and narrow. Every sample stops by itself, so that its core does not
+        depend on the block it is in.
         """
         Z = np.zeros((len(x), *self.core_shape), self.dtype)
-        wides = [1.0] if self.width is None else [WIDER, WIDER / 2, 1.0]
         F = self.expected(Z)
-        for wider in wides:
-            Z, F = self._descend(x, Z, F, wider, first)
+        for wider in (1.0,) if self.width is None else (WIDER, WIDER / 2, 1.0):
+            Z, F = self.descend(x, Z, F, STEPS, wider, first)
         return Z, self.complete_by(x, F, 1.0, first)
 
-    def _descend(
-        self, x: np.ndarray, Z: np.ndarray, F: np.ndarray, wider: float, first: int
+    def descend(
+        self,
+        x: np.ndarray,
+        Z: np.ndarray,
+        F: np.ndarray,
+        steps: int,
+        wider: float = 1.0,
+        first: int = 0,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Take steps towards the cores at one bandwidth; every step lowers every sample's loss."""
+        """Take steps towards the best cores; return these and their fit.
+
+        Conjugate gradients on the squares of the cells, weighted as they stand: no step raises
+        the loss of a sample.
+        """
         n, D = len(x), np.zeros_like(Z)
-        before, start = np.ones(n), np.zeros(n)
-        for step in range(STEPS):
+        before = start = np.ones(n)
+        for step in range(steps):
             block = self.complete_by(x, F, wider, first)
             G = project(block.x - F, self.U)
             now = row_squares(G)
             start = now if step == 0 else start
-            going = now > FOUND[self.dtype] ** 2 * np.maximum(start, 1e-300)
+            going = now > FOUND[self.dtype] ** 2 * start
             if not going.any():
                 break
-            D = G + by_sample(np.where(step > 0, now / before, 0), D) * D
-            E = expand(D, self.U)
-            slope = np.vecdot(D.reshape(n, -1), G.reshape(n, -1)).astype(np.float64)
-            # A direction that does not descend, as weights change on the way: begin anew.
+            D = G if step == 0 else G + by_sample(now / before, D) * D
+            slope = inner(D, G)
+            # Weights change on the way; a direction that does not descend is begun anew.
             back = slope <= 0
             if back.any():
                 D[back], slope[back] = G[back], now[back]
-                E[back] = expand(D[back], self.U)
-            curved = row_squares_of(block.weigh(E.copy()), E)
-            t = by_sample(np.where(going & (curved > 0), slope / np.maximum(curved, 1e-300), 0), D)
-            Z = Z + t * D
-            F = F + t * E
+            E = expand(D, self.U)
+            curved = inner(block.weigh(E.copy()), E)
+            t = np.divide(slope, curved, out=np.zeros(n), where=going & (curved > 0))
+            Z = Z + by_sample(t, D) * D
+            F = F + by_sample(t, E) * E
             before = np.maximum(now, 1e-300)
         return Z, F
 
 
-def row_squares_of(A: np.ndarray, B: np.ndarray) -> np.ndarray:
+def inner(A: np.ndarray, B: np.ndarray) -> np.ndarray:
     """Return the inner product of every sample of one block with that of another."""
     return np.vecdot(A.reshape(len(A), -1), B.reshape(len(B), -1)).astype(np.float64)

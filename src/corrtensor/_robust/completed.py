@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from corrtensor._robust.cells import Block, Model
-from corrtensor.kernels import Blocks, Part, Projection
+from corrtensor._robust.cells import STEPS, Block, Model
+from corrtensor.kernels import Blocks, Part, Projection, SweepPass
 from corrtensor.solver import State
 from corrtensor.sources import PILOTS, Source, middle
 
@@ -32,6 +32,18 @@ class Measured(Projection):
 
 
 @dataclass(frozen=True, eq=False)
+class Paced:
+    """Logarithms of prior weights, less the pace at which the block at hand is drawn ahead."""
+
+    block: list[Block]
+    log_prior: Any
+
+    def __getitem__(self, rows: slice) -> np.ndarray:
+        given = 0.0 if self.log_prior is None else self.log_prior[rows]
+        return given - np.log(self.block[-1].pace)
+
+
+@dataclass(frozen=True, eq=False)
 class CompletedPass:
     """A pass over completed blocks.
 
@@ -43,12 +55,15 @@ class CompletedPass:
     model: Model
     before: Model | None = None
     room: np.ndarray | None = None
+    bold: bool = True
+    steps: int = 0
 
     def __call__(self, blocks: Blocks, cores: Any, **per_sample: Any) -> Any:
         """Run the pass on one chunk; new cores are written in place, or come back with the part."""
         there: list[Block] = []
         moved: list[np.ndarray] = []
         task = self.task
+        drawn = self.bold and isinstance(task, SweepPass)
         if getattr(task, "at", None) is not None:
             at = task.at
             task = replace(task, at=Measured(at.mean, at.factors, at.dtype, there))
@@ -57,14 +72,19 @@ class CompletedPass:
             for lo, hi, x in blocks:
                 Z = cores[lo:hi]
                 if self.before is not None:
-                    Z = self.model.cores(self.before.complete(x, Z, first=lo).x)
+                    old = self.before.complete(x, Z, first=lo)
+                    Z = self.model.cores(old.ahead() if self.bold else old.x)
+                    if self.steps:
+                        Z = self.model.descend(x, Z, self.model.expected(Z), self.steps)[0]
                     if self.room is None:
                         moved.append(Z)
                     else:
                         self.room[lo:hi] = Z
                 there[:] = [self.model.complete(x, Z, first=lo)]
-                yield lo, hi, there[0].x
+                yield lo, hi, there[0].ahead() if drawn else there[0].x
 
+        if drawn and self.task.loss is not None:
+            per_sample["log_prior"] = Paced(there, per_sample.get("log_prior"))
         done = task(completed(), **per_sample)
         if isinstance(done, Part):
             done.cores += moved
@@ -126,6 +146,7 @@ class CompletedSource(Source):
         if share is None:
             share = np.concatenate(inner.reduce(CountPass()).squares)
         self.model, self.share = model, share
+        self.bold, self.steps = True, 0
         self.cores = self._room(model) if cores is None else cores
 
     def _room(self, model: Model) -> np.ndarray:
@@ -145,18 +166,27 @@ class CompletedSource(Source):
         before = self.model
         model = replace(before, mean=at.mean, factors=at.factors)
         room = self.cores if self.cores.shape[1:] == model.core_shape else self._room(model)
-        moving = CompletedPass(task, model, before, room if self.here else None)
+        moving = CompletedPass(
+            task, model, before, room if self.here else None, self.bold, self.steps
+        )
         part = self.inner.reduce(moving, cores=self.cores, **per_sample)
         if not self.here:
             np.concatenate(part.cores, out=room)
             part.cores.clear()
-        self.model, self.cores = model, room
+        self.model, self.cores, self.steps = model, room, 0
         return part
+
+    def calm(self) -> bool:
+        """Take no longer steps than are proven to descend; tell whether that is news."""
+        was, self.bold = self.bold, False
+        # The cores have left the state that is gone back to, and must find it again.
+        self.steps = STEPS
+        return was
 
     def reduce(self, task: Callable[..., Part], **per_sample: np.ndarray | None) -> Part:
         """Run a pass over the samples as they are completed."""
         return self.inner.reduce(
-            CompletedPass(task, self.model), cores=self.cores, **per_sample
+            CompletedPass(task, self.model, bold=self.bold), cores=self.cores, **per_sample
         )
 
     def fill(self, out: Any, task: Callable[[np.ndarray], np.ndarray]) -> None:
