@@ -10,13 +10,16 @@ from typing import Any
 
 import numpy as np
 
+from corrtensor._robust.completed import CompletedSource
+from corrtensor._robust.doubt import BANDWIDTH, doubted_start
 from corrtensor._robust.isolation import spread
 from corrtensor._robust.search import Verdict, search
-from corrtensor.losses import Correntropy, Loss
+from corrtensor.checks import require_positive
+from corrtensor.losses import Correntropy, Loss, Power
 from corrtensor.solver import Options, Solution, State, measured, rounding_of, solve, times
 from corrtensor.sources import Source
-from corrtensor.spectral import Rank, survey
-from corrtensor.subspace import MultilinearSubspace, refuse_identical
+from corrtensor.spectral import Rank, spectral, survey
+from corrtensor.subspace import FIRST_SHARE, MultilinearSubspace, refuse_identical
 from corrtensor.watching import effective_samples
 
 __all__ = ["CorrTensor", "RejectionWarning"]
@@ -74,6 +77,11 @@ class CorrTensor(MultilinearSubspace):
     breakdown : float, default=0.5
         Largest share of the samples that may be outliers, from 0 to 0.5. A larger group that lies
         apart counts as good; 0 rejects no group.
+    cells : bool or float, default=False
+        Whether single cells (pixels, bands) may be bad and not whole samples alone. They are
+        then found, count by :meth:`cell_weights`, and :meth:`repair` replaces them. A number is
+        the bandwidth, in robust standard deviations of a cell's residual; ``True`` is 4. Missing
+        cells, NaN, need no switch.
     init : {"2dsvd"} or (mean, factors), default="2dsvd"
         Where the sweeps begin: at 2DSVD of the samples that are not rejected, or as given.
     center : {"weighted", "plain", None}, default="weighted"
@@ -157,6 +165,7 @@ class CorrTensor(MultilinearSubspace):
         p: float = 2.0,
         scale: str | float | None = "auto",
         breakdown: float = 0.5,
+        cells: bool | float = False,
         init: Any = "2dsvd",
         center: str | None = "weighted",
         order: int | None = None,
@@ -174,6 +183,7 @@ class CorrTensor(MultilinearSubspace):
         self.p = p
         self.scale = scale
         self.breakdown = breakdown
+        self.cells = cells
         self.init = init
         self.center = center
         self.order = order
@@ -186,6 +196,13 @@ class CorrTensor(MultilinearSubspace):
         self.checkpoint = checkpoint
 
     coupled = True
+    cell_scale_: np.ndarray
+
+    def _bandwidth(self) -> float:
+        if isinstance(self.cells, bool | np.bool_):
+            return BANDWIDTH
+        require_positive(cells=self.cells)
+        return float(self.cells)
 
     def _loss(self) -> Loss:
         return Correntropy(self.alpha, self.beta, self.p, self.scale)
@@ -204,6 +221,12 @@ class CorrTensor(MultilinearSubspace):
             raise ValueError(f"breakdown={share!r} must lie from 0 to 0.5")
         if self.scale != "auto":
             return sample_weight, None
+        if isinstance(source, CompletedSource):
+            # What is missing must look like the rest before samples are compared.
+            coarse = tuple(FIRST_SHARE if isinstance(k, str) else k for k in ranks)
+            centered = options.center is not None
+            start = spectral(source, coarse, centered=centered, weights=sample_weight)
+            solve(source, start, Power(2.0), options.brief(2), sample_weight)
         known = survey(source, centered=options.center is not None, weights=sample_weight)
         refuse_identical(known, sample_weight, np.finfo(source.dtype).eps)
         assert known.norms is not None  # noqa: S101
@@ -237,6 +260,12 @@ class CorrTensor(MultilinearSubspace):
         verdict: Verdict | None,
     ) -> Solution:
         state = self._first_state(source, start)
+        if self.cells and isinstance(source, CompletedSource):
+            if state is start:
+                state = doubted_start(source, start, options, prior, self._bandwidth())
+            else:
+                raise NotImplementedError
+            self.cell_scale_ = source.unit * source.model.width / self._bandwidth()
         if verdict is None or not len(verdict.accepted):
             return replace(solve(source, state, loss, options, prior), prior=prior)
         state = measured(source, state)

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from corrtensor.kernels import Factors, Part, Projection
-from corrtensor.samples import Sliceable, as_float, check_finite, refuse_masked
+from corrtensor.samples import Sliceable, as_float, check_finite, refuse_infinite, with_gaps
 from corrtensor.threads import count_threads, single_blas, threads
 
 # A block of samples and its projections should stay in the cache of one core.
@@ -238,9 +238,9 @@ class Source:
         return rows
 
     def _check(self, rows: np.ndarray, **names: Any) -> None:
-        # Missing cells are in order where they are expected; infinities are found when squared.
-        if not self.missing:
-            check_finite(rows, **names)
+        # NaN is in order where it is expected.
+        check = refuse_infinite if self.missing else check_finite
+        check(rows, **names)
 
     def chosen(self, drawn: np.ndarray) -> Source:
         """Return a source of some of the samples, counted from the same origin."""
@@ -274,8 +274,7 @@ class Source:
                 f"samples {lo} to {hi - 1} of {name_of(self.X)} could not be read: {error}"
             ) from error
         # Some arrays on disk, such as those of netCDF, mask what is missing.
-        refuse_masked(x)
-        x = np.asarray(x)
+        x = np.asarray(with_gaps(x))
         if x.shape != (hi - lo, *self.sample_shape):
             raise OSError(
                 f"samples {lo} to {hi - 1} of {name_of(self.X)} came with shape {x.shape}, "

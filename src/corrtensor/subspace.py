@@ -16,6 +16,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
+from corrtensor._robust.cells import Block, Model, repaired
+from corrtensor._robust.completed import CompletedSource, NewSource, seen_weight
 from corrtensor.checkpoint import Checkpoint, fingerprint
 from corrtensor.checks import require_count, require_not_negative
 from corrtensor.chunked import by_chunks
@@ -23,7 +25,13 @@ from corrtensor.dask_source import source_of
 from corrtensor.files import held
 from corrtensor.kernels import ResidualPass, expand, project
 from corrtensor.losses import Loss, Power
-from corrtensor.samples import TensorTransformer, as_float, is_on_disk, unchanged_on_error
+from corrtensor.samples import (
+    MissingCells,
+    TensorTransformer,
+    as_float,
+    is_on_disk,
+    unchanged_on_error,
+)
 from corrtensor.scores import FEWEST_DRAWN, CoreModel, ScorePass, learn
 from corrtensor.solver import STATUS, Options, Solution, State, solve, times
 from corrtensor.sources import Source, check_output
@@ -210,6 +218,11 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
         self.callback = callback
         self.checkpoint = checkpoint
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
     def _loss(self) -> Loss:
         loss = Power(2.0) if self.loss is None else self.loss
         methods = ("value", "log_weight", "calibrate")
@@ -267,16 +280,27 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
             if X.shape[0] < 2:
                 raise ValueError(f"n_samples={X.shape[0]}: at least two samples are needed")
             weight = self._check_weight(sample_weight, X)
-            source = self._first_source(X)
-            with team(source.n_threads):
-                solution = self._solve(source, weight, options)
-                self._keep(solution, as_float(np.dtype(X.dtype)))
-                self._learn_cores(source, times(solution.weights, weight))
+            try:
+                self._learn(X, weight, options, missing=bool(getattr(self, "cells", False)))
+            except MissingCells:
+                self._learn(X, weight, options, missing=True)
             if self.checkpoint is not None:
                 Checkpoint(self.checkpoint, {}).remove()
         if context is not None:
             context.call_on_fit_task_end(estimator=self)
         return self
+
+    def _learn(
+        self, X: Any, weight: np.ndarray | None, options: Options, *, missing: bool
+    ) -> None:
+        source = self._first_source(X, missing=missing)
+        with team(source.n_threads):
+            if missing:
+                source = CompletedSource(source)
+                weight = seen_weight(source, weight)
+            solution = self._solve(source, weight, options)
+            self._keep(solution, as_float(np.dtype(X.dtype)))
+            self._learn_cores(source, times(solution.weights, weight))
 
     def _learn_cores(self, source: Source, weights: np.ndarray) -> None:
         cores = learn(source, self.mean_, self.factors_, self.residuals_, weights)
@@ -326,10 +350,11 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
         """Return how much each sample may count, and why."""
         return sample_weight, None
 
-    def _first_source(self, X: Any) -> Source:
+    def _first_source(self, X: Any, *, missing: bool = False) -> Source:
         # Without a mean, the origin itself is the centre, and must not be moved.
         origin = None if self.center is not None else np.zeros(self.sample_shape_)
-        return source_of(X, origin=origin, n_jobs=self.n_jobs, block_size=self.block_size)
+        options = {"n_jobs": self.n_jobs, "block_size": self.block_size, "missing": missing}
+        return source_of(X, origin=origin, **options)
 
     @staticmethod
     def _check_weight(sample_weight: ArrayLike | None, X: Any) -> np.ndarray | None:
@@ -427,8 +452,18 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
     def _source(self, X: Any) -> tuple[Source, bool]:
         check_is_fitted(self)
         X, flat = self._check(X)
-        source = Source(X, origin=self.mean_, n_jobs=self.n_jobs, block_size=self.block_size)
-        return source, flat
+        options: dict[str, Any] = {"n_jobs": self.n_jobs, "block_size": self.block_size}
+        source = Source(X, origin=self.mean_, missing=True, **options)
+        return NewSource(source, self._cell_model(source)), flat
+
+    def _cell_model(self, source: Source) -> Model:
+        """Return what is expected of samples counted from the mean."""
+        scale = getattr(self, "cell_scale_", None)
+        width = None if scale is None else self._bandwidth() * scale / source.unit
+        return Model(np.zeros(self.sample_shape_), self.factors_, source.dtype, width)
+
+    def _bandwidth(self) -> float:
+        return math.inf
 
     @by_chunks
     def transform(self, X: Any, out: Any = None) -> Any:
@@ -491,6 +526,62 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
         return made
 
     @by_chunks
+    def repair(self, X: Any, out: Any = None) -> Any:
+        """Return samples with their missing cells filled, and their bad ones replaced.
+
+        What the subspace expects of a sample takes their place. Good cells come back as they are,
+        a doubted one in part: by as much as it counts.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, a_1, ..., a_d) or (n_samples, n_features)
+            Samples, NaN in the place of missing cells.
+        out : array of the shape of X, default=None
+            Where to write, as in :meth:`transform`.
+
+        Returns
+        -------
+        X_new : ndarray of the shape of X, or ``out``
+            The samples; lazy, as in :meth:`transform`. Bad cells are looked for only if the fit
+            did (``cells=True`` of :class:`CorrTensor`).
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from corrtensor import MultilinearSubspace
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.normal(size=(40, 8, 1)) * rng.normal(size=7)
+        >>> torn = np.where(rng.random(X.shape) < 0.2, np.nan, X)
+        >>> whole = MultilinearSubspace(ranks=(8, 1)).fit(torn).repair(torn)
+        >>> bool(np.abs(whole - X).max() < 1e-3)
+        True
+        """
+        return self._fill_cells(X, out, repaired)
+
+    def _fill_cells(self, X: Any, out: Any, make: Callable[[np.ndarray, Block], np.ndarray]) -> Any:
+        """Write an array of the samples' shape, made of every block and what completes it."""
+        source, flat = self._source(X)
+        X = source.inner.X
+        shape = (math.prod(self.sample_shape_),) if flat else self.sample_shape_
+        made = check_output(out, (source.n_samples, *shape), source.dtype)
+        raw = Source(
+            X,
+            origin=np.zeros(1),
+            unit=1.0,
+            n_jobs=self.n_jobs,
+            block_size=source.block_size,
+            missing=True,
+        )
+        mean, unit = self.mean_.astype(source.dtype), source.dtype.type(source.unit)
+
+        def task(x: np.ndarray) -> np.ndarray:
+            block = source.model.found((x - mean) / unit)[1]
+            return make(x, block._replace(expected=block.expected * unit + mean))
+
+        raw.fill(made, task)
+        return made
+
+    @by_chunks
     def residuals(self, X: Any) -> np.ndarray:
         """Return the squared distance of each sample from the subspace.
 
@@ -506,7 +597,7 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
         """
         source, _ = self._source(X)
         zero = np.zeros(self.sample_shape_)
-        part = source.reduce(ResidualPass(source.at(zero, self.factors_)))
+        part = source.measure(ResidualPass(source.at(zero, self.factors_)))
         return np.concatenate(part.squares) * source.unit**2
 
     def score_distances(self, X: Any) -> np.ndarray:

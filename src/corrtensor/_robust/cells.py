@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from corrtensor.kernels import LARGEST_SQUARE, by_sample, expand, project, row_squares
+from corrtensor.samples import refuse_infinite
 
 # The loss of a cell is its square up to here, in squared bandwidths: the cap of section 3.2.
 EDGE = 1 / math.sqrt(2)
@@ -64,16 +65,10 @@ class Block(NamedTuple):
         return T
 
 
-def refuse_infinite(x: np.ndarray, first: int = 0) -> None:
-    """Raise a ``ValueError`` that names the first sample with an infinity, or one too large."""
-    bad = np.isinf(x).reshape(len(x), -1).any(axis=1)
-    if bad.any():
-        raise ValueError(
-            f"X contains infinity: {int(bad.sum())} of {len(x)} samples read, the first is sample "
-            f"{first + int(bad.argmax())}; a missing cell is NaN, as in X[np.isinf(X)] = np.nan"
-        )
-    with np.errstate(over="ignore"):
-        worst = int(np.nanargmax(np.nan_to_num(np.abs(x)).reshape(len(x), -1).max(axis=1)))
+def refuse(x: np.ndarray, first: int) -> None:
+    """Name the sample with an infinity, or the one too large."""
+    refuse_infinite(x, first=first)
+    worst = int(np.nan_to_num(np.abs(x)).reshape(len(x), -1).max(axis=1).argmax())
     raise ValueError(f"sample {first + worst} is too large to be squared beside the others")
 
 
@@ -182,11 +177,16 @@ class Model:
                 extra = np.bincount(doubted // cells, rho, minlength=n)
             squares = row_squares(R) + extra
         if not (squares < LARGEST_SQUARE).all():
-            refuse_infinite(x, first)
+            refuse(x, first)
         squares *= cells / np.maximum(seen, 1)
         # The mean weight of a sample's cells.
         lost = np.bincount(doubted // cells, 1 - v, minlength=n) if len(doubted) else 0.0
         return Block(y, squares, (seen - lost) / cells, F, missing, doubted, v)
+
+    def doubts(self, x: np.ndarray) -> bool:
+        """Tell whether cells of a block are missing, or may be bad."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self.width is not None or bool(np.isnan(x.sum()) and np.isnan(x).any())
 
     def found(self, x: np.ndarray, first: int = 0) -> tuple[np.ndarray, Block]:
         """Return the cores of new samples, and the samples completed by them.
@@ -242,3 +242,18 @@ class Model:
 def inner(A: np.ndarray, B: np.ndarray) -> np.ndarray:
     """Return the inner product of every sample of one block with that of another."""
     return np.vecdot(A.reshape(len(A), -1), B.reshape(len(B), -1)).astype(np.float64)
+
+
+def repaired(x: np.ndarray, block: Block) -> np.ndarray:
+    """Return samples with doubted cells moved towards the fit and missing ones put there."""
+    y = x.copy() if block.missing is None else np.where(block.missing, block.expected, x)
+    cells, F = y.reshape(-1), block.expected.reshape(-1)[block.doubted]
+    with np.errstate(over="ignore", invalid="ignore"):
+        apart = np.where(block.trust > 0, block.trust * (cells[block.doubted] - F), 0)
+    cells[block.doubted] = F + apart
+    return y
+
+
+def cell_weights(x: np.ndarray, block: Block) -> np.ndarray:
+    """Return the weight of every cell."""
+    return block.weigh(np.ones_like(x))

@@ -9,6 +9,7 @@ kept, nothing of the data's size.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,7 +17,7 @@ import numpy as np
 
 from corrtensor._robust.cells import STEPS, Block, Model
 from corrtensor.kernels import Blocks, Part, Projection, SweepPass
-from corrtensor.solver import State
+from corrtensor.solver import State, times
 from corrtensor.sources import PILOTS, Source, middle
 
 
@@ -28,7 +29,9 @@ class Measured(Projection):
 
     def residuals(self, x: np.ndarray, core_squares: np.ndarray, norms: np.ndarray) -> np.ndarray:
         """Return them; the squares of completed samples tell nothing."""
-        return self.block[-1].squares
+        if self.block:
+            return self.block[-1].squares
+        return super().residuals(x, core_squares, norms)
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,6 +118,17 @@ class CountPass:
         return part
 
 
+@dataclass(frozen=True, eq=False)
+class FoundPass:
+    """The cores of samples that no fit has seen, with their places."""
+
+    model: Model
+
+    def __call__(self, blocks: Blocks) -> list[tuple[int, int, np.ndarray]]:
+        """Find them in one chunk."""
+        return [(lo, hi, self.model.found(x, lo)[0]) for lo, hi, x in blocks]
+
+
 class CompletedSource(Source):
     """Samples of another source, completed by a fit that moves along with the sweeps.
 
@@ -176,6 +190,24 @@ class CompletedSource(Source):
         self.model, self.cores, self.steps = model, room, 0
         return part
 
+    def restart(self, place: np.ndarray, width: np.ndarray | None) -> None:
+        """Expect every sample at one place."""
+        self.model = Model(place, None, self.dtype, width)
+        self.cores = self._room(self.model)
+
+    def doubt(self, width: np.ndarray) -> None:
+        """Take other bandwidths of the cells; the fit stays."""
+        self.model = replace(self.model, width=width)
+
+    def settle(self, state: State, width: np.ndarray) -> None:
+        """Find the cores of all samples at a fit from nothing, as those of new samples."""
+        self.model = Model(state.mean, state.factors, self.dtype, width)
+        self.cores = self._room(self.model)
+        found = self.inner.map(FoundPass(self.model))
+        for rows in found:
+            for lo, hi, Z in rows:
+                self.cores[lo:hi] = Z
+
     def calm(self) -> bool:
         """Take no longer steps than are proven to descend; tell whether that is news."""
         was, self.bold = self.bold, False
@@ -210,3 +242,58 @@ class CompletedSource(Source):
         return CompletedSource(
             self.inner.chosen(drawn), self.model, self.cores[drawn], self.share[drawn]
         )
+
+
+@dataclass(frozen=True, eq=False)
+class NewPass:
+    """A pass over samples that no fit has seen: every block is completed from nothing."""
+
+    task: Any
+    model: Model
+
+    def __call__(self, blocks: Blocks, **per_sample: Any) -> Any:
+        """Run the pass on one chunk."""
+        there: list[Block] = []
+        at = self.task.at
+        task = replace(self.task, at=Measured(at.mean, at.factors, at.dtype, there))
+
+        def completed() -> Iterator[tuple[int, int, np.ndarray]]:
+            for lo, hi, x in blocks:
+                there[:] = [self.model.found(x, lo)[1]] if self.model.doubts(x) else []
+                yield lo, hi, there[0].x if there else x
+
+        return task(completed(), **per_sample)
+
+
+class NewSource(Source):
+    """Samples of another source, each completed by itself at a fit that stays where it is."""
+
+    def __init__(self, inner: Source, model: Model) -> None:
+        self.__dict__.update(vars(inner))
+        self.inner, self.model = inner, model
+
+    def blocks(self, lo: int, hi: int) -> Any:
+        """Yield ``(start, stop, block)`` from sample ``lo`` to ``hi``."""
+        with closing(self.inner.blocks(lo, hi)) as blocks:
+            for start, stop, x in blocks:
+                whole = not self.model.doubts(x)
+                yield start, stop, x if whole else self.model.found(x, start)[1].x
+
+    def measure(self, task: Any, **per_sample: np.ndarray | None) -> Part:
+        """Run a pass that measures residuals."""
+        return self.inner.reduce(NewPass(task, self.model), **per_sample)
+
+
+def seen_weight(source: CompletedSource, weight: np.ndarray | None) -> np.ndarray | None:
+    """Return how much samples may count: those without an observed cell do not."""
+    assert source.share is not None  # noqa: S101
+    seen = source.share > 0
+    if seen.all():
+        return weight
+    counting = times(seen.astype(float), weight)
+    if np.count_nonzero(counting) < 2:
+        raise ValueError(
+            f"{np.count_nonzero(~seen)} of {len(seen)} samples have no observed cell, all are NaN: "
+            "at least two samples that count must show something"
+        )
+    return counting
