@@ -22,11 +22,14 @@ EDGE = 1 / math.sqrt(2)
 # mean weight, and no further than for a mean weight of that.
 BOLD, SLOWEST = 0.9, 0.2
 # Steps towards the core of a new sample, and how much wider than its own the bandwidth begins.
-STEPS, WIDER = 40, 4.0
+STEPS = 40
+NARROWING = ((4.0, 5), (2.0, 5), (1.0, 10))
 # A core is found when what is left of the gradient is this share of what it was at first.
 FOUND = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 1e-5}
 
 
+import os
+PACED=float(os.environ.get('PACED','0'))
 class Block(NamedTuple):
     """Completed samples, how far each is from the fit, and the mean weight of its cells.
 
@@ -179,8 +182,7 @@ class Model:
         if not (squares < LARGEST_SQUARE).all():
             refuse(x, first)
         squares *= cells / np.maximum(seen, 1)
-        # The mean weight of a sample's cells.
-        lost = np.bincount(doubted // cells, 1 - v, minlength=n) if len(doubted) else 0.0
+        lost = PACED*np.bincount(doubted // cells, 1 - v, minlength=n) if len(doubted) else 0.0
         return Block(y, squares, (seen - lost) / cells, F, missing, doubted, v)
 
     def doubts(self, x: np.ndarray) -> bool:
@@ -196,8 +198,8 @@ class Model:
         """
         Z = np.zeros((len(x), *self.core_shape), self.dtype)
         F = self.expected(Z)
-        for wider in (1.0,) if self.width is None else (WIDER, WIDER / 2, 1.0):
-            Z, F = self.descend(x, Z, F, STEPS, wider, first)
+        for wider, steps in ((1.0, STEPS),) if self.width is None else NARROWING:
+            Z, F = self.descend(x, Z, F, steps, wider, first)
         return Z, self.complete_by(x, F, 1.0, first)
 
     def descend(
