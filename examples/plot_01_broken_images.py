@@ -21,7 +21,7 @@ import numpy as np
 from PIL import Image
 
 import corrtensor as ct
-from corrtensor.inputs import open_samples
+from corrtensor.io import open_samples
 
 rng = np.random.default_rng(0)
 faces = np.uint8(255 * ct.datasets.load_faces().images[:100].clip(0, 1))

@@ -9,7 +9,7 @@ scene is the foreground.
 
 # %%
 # The frames are made here, from a picture of bricks; a file would be read by
-# :func:`corrtensor.inputs.open_samples`. Each sample is a frame.
+# :func:`corrtensor.io.open_samples`. Each sample is a frame.
 
 import matplotlib.pyplot as plt
 import numpy as np

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from corrtensor.storage import replacing
+from corrtensor._base.files import replacing
 
 __all__ = ["origins", "table", "write_text"]
 

@@ -73,7 +73,7 @@ def read(where: Any, **options: Any) -> Action:
     """Open samples and read them all."""
 
     def act() -> Any:
-        from corrtensor.inputs import open_samples
+        from corrtensor.io import open_samples
 
         stack = open_samples(where, **options)
         return stack, stack[0 : len(stack)]
@@ -281,7 +281,7 @@ def read_labels(path: Path, count: int = 4) -> Action:
     """Read labels."""
 
     def act() -> Any:
-        from corrtensor.inputs import open_labels
+        from corrtensor.io import open_labels
 
         return open_labels(path, count)
 
@@ -1022,7 +1022,7 @@ def a_formula_in_a_table(folder: Path) -> Action:
     def holds(_: Any) -> bool:
         import csv
 
-        from corrtensor.names import from_cell
+        from corrtensor._base.names import from_cell
 
         with table.open(newline="", encoding="utf-8") as file:
             names = [row["name"] for row in csv.DictReader(file)]
@@ -1209,7 +1209,7 @@ def an_output_into_another_hdf5_file(folder: Path) -> Action:
 @case("output", "it leads elsewhere")
 def a_picture_named_by_a_path(folder: Path) -> Action:
     def act() -> Any:
-        from corrtensor.outputs import open_output
+        from corrtensor.io.writing import open_output
 
         names = ["../../secret/x"]
         with open_output(str(folder / "out"), (1, 6, 5), np.dtype("u1"), names=names) as write:
@@ -1223,7 +1223,7 @@ def an_output_that_another_run_writes(folder: Path) -> Action:
     model, x = trained(folder)
 
     def act() -> Any:
-        from corrtensor.files import held
+        from corrtensor._base.files import held
 
         with held(folder / "c.npy"):
             return command("transform", model, x, "-o", folder / "c.npy", code=1)()
@@ -1234,7 +1234,7 @@ def an_output_that_another_run_writes(folder: Path) -> Action:
 @case("output", "another run is writing it")
 def a_checkpoint_that_another_run_writes(folder: Path) -> Action:
     def act() -> Any:
-        from corrtensor.files import held
+        from corrtensor._base.files import held
 
         with held(folder / "fit.ckpt"):
             return go_on(folder / "fit.ckpt")()
@@ -1353,8 +1353,8 @@ def warm_up() -> None:
     """Import what is slow to import before processes are forked or watched."""
     for module in (
         *("av", "h5py", "jinja2", "sklearn.frozen", "ssl", "tifffile", "typer.testing", "zarr"),
-        *("corrtensor.cli", "corrtensor.inputs", "corrtensor.outputs", "corrtensor.report.page"),
-        *("corrtensor.tasks", "PIL.ImageOps", "corrtensor.inputs.zarr_store"),
+        *("corrtensor.cli", "corrtensor.io", "corrtensor.io.writing", "corrtensor.report.page"),
+        *("corrtensor.tasks", "PIL.ImageOps", "corrtensor.io.zarr_store"),
     ):
         importlib.import_module(module)
     tempfile.gettempdir()

@@ -31,9 +31,9 @@ CORPUS = Path(__file__).with_name("corpus")
 MARK = b"\n~member~\n"
 # Lines of these modules are what a reader's coverage is counted in.
 READERS = {
-    "matlab": ("corrtensor.inputs.matlab",),
-    "model": ("corrtensor.storage", "corrtensor.encoding"),
-    "checkpoint": ("corrtensor.storage", "corrtensor.encoding", "corrtensor.checkpoint"),
+    "matlab": ("corrtensor.io.matlab",),
+    "model": ("corrtensor.storage", "corrtensor.io.encoding"),
+    "checkpoint": ("corrtensor.storage", "corrtensor.io.encoding", "corrtensor._engine.checkpoint"),
 }
 # And this, which only a model is read by.
 NOT_ITS_OWN = {"matlab": (), "model": (), "checkpoint": ("load",)}
@@ -76,7 +76,7 @@ def unsealed(path: Path) -> bytes:
 
 def read_matlab(path: Path) -> None:
     """Open the samples of a MATLAB file."""
-    from corrtensor.inputs import open_samples
+    from corrtensor.io import open_samples
 
     open_samples(path)[0:1]
 
@@ -94,8 +94,8 @@ SETTINGS = {"scale": "median", "init": "2dsvd", "tol": 0.0, "max_iter": 4}
 @cache
 def begun() -> Any:
     """Return where a small fit begins."""
-    from corrtensor.sources import Source
-    from corrtensor.spectral import spectral
+    from corrtensor._engine.arrays.source import Source
+    from corrtensor._engine.start import spectral
 
     return spectral(Source(samples(), n_jobs=1), (2, 2), centered=True, weights=None)
 
@@ -108,7 +108,7 @@ def samples() -> np.ndarray:
 def read_checkpoint(path: Path) -> None:
     """Look at a checkpoint as a fit of any settings does, and go on from it if it can be used."""
     from corrtensor import CorrTensor, subspace
-    from corrtensor.checkpoint import Checkpoint
+    from corrtensor._engine.checkpoint import Checkpoint
 
     if Checkpoint(path, {}).resume(begun()) is None:
         return
@@ -149,8 +149,9 @@ def seeds(reader: str) -> Iterable[bytes]:
     """Yield inputs that can be read."""
     from scipy.io import savemat
 
-    from corrtensor import CorrTensor, DensityPeaksKMeans, checkpoint, save
-    from corrtensor.storage import write
+    from corrtensor import CorrTensor, DensityPeaksKMeans, save
+    from corrtensor._engine import checkpoint
+    from corrtensor.io.model_file import write
 
     X = samples()
     with tempfile.TemporaryDirectory() as place, warnings.catch_warnings():
@@ -278,13 +279,13 @@ def fuzz_here(reader: str, arguments: list[str]) -> None:
     """Fuzz in this process, for ever or as long as the arguments say."""
     import atheris
 
-    parts = ["corrtensor.inputs.arrays", *READERS[reader], "zipfile", "json"]
+    parts = ["corrtensor.io.arrays", *READERS[reader], "zipfile", "json"]
     with atheris.instrument_imports(include=parts):
         import zipfile  # noqa: F401
 
-        import corrtensor.checkpoint
-        import corrtensor.inputs.arrays
-        import corrtensor.inputs.matlab  # noqa: F401
+        import corrtensor._engine.checkpoint
+        import corrtensor.io.arrays
+        import corrtensor.io.matlab  # noqa: F401
     folder = Path(tempfile.mkdtemp())
     options = {} if reader == "matlab" else {"custom_mutator": retold}
 

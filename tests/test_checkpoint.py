@@ -13,15 +13,16 @@ import numpy as np
 import pytest
 
 from corrtensor import CorrTensor, make
-from corrtensor.checkpoint import FORMAT
-from corrtensor.storage import ModelFileError, read, write
+from corrtensor._engine.checkpoint import FORMAT
+from corrtensor.io.model_file import read, write
+from corrtensor.storage import ModelFileError
 
 SLOW = {"scale": "median", "tol": 0.0, "max_iter": 30}
 
 
 @pytest.fixture(autouse=True)
 def _every_sweep(monkeypatch):
-    monkeypatch.setattr("corrtensor.checkpoint.EVERY", 0.0)
+    monkeypatch.setattr("corrtensor._engine.checkpoint.EVERY", 0.0)
 
 
 def fit(model, X, **kwargs):
@@ -167,10 +168,10 @@ def test_kill_9_in_the_middle(images, tmp_path):
         """
         import sys, time, warnings
         import numpy as np
-        import corrtensor.checkpoint
+        import corrtensor._engine.checkpoint
         from corrtensor import CorrTensor
         warnings.simplefilter("ignore")
-        corrtensor.checkpoint.EVERY = 0.0
+        corrtensor._engine.checkpoint.EVERY = 0.0
         settings = {"scale": "median", "tol": 0.0, "max_iter": 30}
         slow = lambda *_: time.sleep(0.05)
         model = CorrTensor((3, 2), checkpoint="fit.ckpt", callback=slow, **settings)

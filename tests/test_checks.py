@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from corrtensor.checks import (
+from corrtensor._base.checks import (
     is_number,
     is_share,
     is_whole,

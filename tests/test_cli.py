@@ -22,9 +22,9 @@ from sklearn.base import BaseEstimator
 from typer.testing import CliRunner
 
 import corrtensor as ct
+from corrtensor._base.names import from_cell
 from corrtensor.cli import build_app, output, steps
 from corrtensor.datasets import load_faces
-from corrtensor.names import from_cell
 
 FILES = ("fit", "transform", "reconstruct", "info", "outliers", "cluster", "classify", "report")
 
@@ -427,7 +427,7 @@ def test_no_room_for_an_array_is_told_before_it_is_written(
     folder, model, tmp_path, monkeypatch, out
 ):
     monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(9, 0, 9))
-    monkeypatch.setattr("corrtensor.inputs.stack.Spool.fits", lambda *_: True)
+    monkeypatch.setattr("corrtensor.io.stack.Spool.fits", lambda *_: True)
     result = run("reconstruct", model, folder, "-o", tmp_path / out, expect=1)
     assert error_of(result) == f"corrtensor: {tmp_path / out}: No space left on device"
     assert os.listdir(tmp_path) == []
@@ -462,7 +462,7 @@ def test_a_file_in_a_folder_that_refuses(folder, model, tmp_path, monkeypatch):
 
 
 WORKING = """
-from corrtensor.sources import Source
+from corrtensor._engine.arrays.source import Source
 plain = Source.map
 def told(*args, **kwargs):
     print("working", flush=True)

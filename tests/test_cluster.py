@@ -17,9 +17,9 @@ from sklearn.base import clone
 pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
 
-import corrtensor.dask_source as dask_source  # noqa: E402
-import corrtensor.holdings as holdings  # noqa: E402
 from corrtensor import CorrTensor, make  # noqa: E402
+from corrtensor._engine.arrays import dask as dask_source  # noqa: E402
+from corrtensor._engine.arrays import dask_held  # noqa: E402
 from corrtensor.clusters import connect, spread  # noqa: E402
 from studies.bench.dask_cases import bytes_of_sweep, count_sent  # noqa: E402
 
@@ -98,7 +98,7 @@ def assert_same_fit(have, want):
 
 @pytest.mark.parametrize("share", [0.5, 0.0], ids=["held", "read again"])
 def test_same_fit_in_other_processes(share, client, stack, tmp_path, monkeypatch):
-    monkeypatch.setattr(holdings, "HELD_SHARE", share)
+    monkeypatch.setattr(dask_held, "HELD_SHARE", share)
     X = on_disk(stack, tmp_path, 250)
     want, have = CorrTensor((3, 2)).fit(stack), CorrTensor((3, 2)).fit(X)
     assert_same_fit(have, want)
@@ -152,7 +152,7 @@ def kill_during_sweep(monkeypatch, client, victim, pid):
 def test_a_worker_killed_during_a_sweep_changes_nothing(
     share, cluster, client, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(holdings, "HELD_SHARE", share)
+    monkeypatch.setattr(dask_held, "HELD_SHARE", share)
     X = np.random.default_rng(0).integers(0, 255, (9000, 32, 32)).astype(np.uint8)
     model = CorrTensor((8, 8), scale="median", max_iter=3, tol=0.0)
     want = sweeps_only(model, X)

@@ -22,9 +22,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import corrtensor as ct
-from corrtensor import names
+from corrtensor._base import names
+from corrtensor._base.files import held, open_regular, replacing
 from corrtensor.cli import steps
-from corrtensor.files import held, open_regular, replacing
 from tests import crafted
 
 crafted.warm_up()
@@ -252,7 +252,7 @@ def test_a_lock_is_for_one_and_ends_with_its_block(tmp_path):
 def test_a_lock_ends_with_its_process(tmp_path):
     code = (
         "import sys, time\n"
-        "from corrtensor.files import held\n"
+        "from corrtensor._base.files import held\n"
         "with held(sys.argv[1]):\n"
         "    print('ready', flush=True)\n"
         "    time.sleep(60)\n"
@@ -274,7 +274,7 @@ def test_locks_of_many_processes_hold_one_another_off(tmp_path):
     code = (
         "import sys, time\n"
         "from pathlib import Path\n"
-        "from corrtensor.files import held\n"
+        "from corrtensor._base.files import held\n"
         "done, file = 0, Path(sys.argv[1])\n"
         "while done < 100:\n"
         "    try:\n"
@@ -298,7 +298,11 @@ def test_locks_of_many_processes_hold_one_another_off(tmp_path):
 
 
 def start(*arguments):
-    call = [sys.executable, "-c", "from corrtensor.cli import main; main()", *map(str, arguments)]
+    # Under nohup, or behind a shell's "&", signals are ignored from birth: not here.
+    heard = "from signal import *; [signal(s, SIG_DFL) for s in (SIGTERM, SIGHUP)]; "
+    heard += "signal(SIGINT, default_int_handler); "
+    code = heard + "from corrtensor.cli import main; main()"
+    call = [sys.executable, "-c", code, *map(str, arguments)]
     return subprocess.Popen(call, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
 
 

@@ -11,7 +11,6 @@ dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
 xarray = pytest.importorskip("xarray")
 
-import corrtensor.holdings as holdings  # noqa: E402
 from corrtensor import (  # noqa: E402
     CorrentropyCenterClassifier,
     CorrTensor,
@@ -20,10 +19,11 @@ from corrtensor import (  # noqa: E402
     TensorOutlierDetector,
     make,
 )
+from corrtensor._engine.arrays import dask_held, source_of  # noqa: E402
+from corrtensor._engine.arrays.dask import DaskSource  # noqa: E402
+from corrtensor._engine.arrays.source import Source  # noqa: E402
+from corrtensor._engine.passes import RawPass  # noqa: E402
 from corrtensor.clusters import connect, on_cluster, spread  # noqa: E402
-from corrtensor.dask_source import DaskSource, source_of  # noqa: E402
-from corrtensor.kernels import RawPass  # noqa: E402
-from corrtensor.sources import Source  # noqa: E402
 
 CUTS = {
     "one": 1400,
@@ -132,7 +132,7 @@ def test_chunks_that_share_work(stack, in_memory, monkeypatch):
     shifted = shifted - shifted.mean(axis=0)
     want = make("MPCA", (3, 2)).fit(stack)
     for share in (0.5, 0.0):
-        monkeypatch.setattr(holdings, "HELD_SHARE", share)
+        monkeypatch.setattr(dask_held, "HELD_SHARE", share)
         have = make("MPCA", (3, 2)).fit(shifted)
         assert_allclose(have.residuals_, want.residuals_, atol=1e-8)
 
@@ -254,7 +254,7 @@ def test_chunks_that_fit_are_read_once(stack):
 
 
 def test_chunks_that_do_not_fit_are_read_once_a_pass(stack, monkeypatch):
-    monkeypatch.setattr(holdings, "free_memory", lambda: 0.0)
+    monkeypatch.setattr(dask_held, "free_memory", lambda: 0.0)
     X = Counting(stack)
     source = DaskSource(X.lazy(), block_size=13)
     X.reads.clear()
@@ -314,7 +314,9 @@ def test_nothing_is_read_until_it_is_computed(stack, in_memory):
 
 
 def test_workers_are_sent_nothing_of_the_samples_of_the_fit(stack, in_memory):
-    few = holdings.require("corrtensor.chunked").slim(TensorOutlierDetector().fit(stack))
+    few = dask_held.require("corrtensor._engine.arrays.dask_lazy").slim(
+        TensorOutlierDetector().fit(stack)
+    )
     assert not hasattr(few.subspace_, "weights_")
     assert few.subspace_.n_jobs == 1
     assert in_memory["default"].weights_ is not None

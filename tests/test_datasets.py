@@ -11,6 +11,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from PIL import Image
 
 from corrtensor.datasets import (
+    _places as places,
+)
+from corrtensor.datasets import (
     load_digits,
     load_faces,
     load_lfwcrop,
@@ -18,7 +21,6 @@ from corrtensor.datasets import (
     load_mnist_part,
     load_orl,
     load_yale,
-    places,
 )
 
 REAL = Path(os.environ.get("CORRTENSOR_DATA") or Path(__file__).parents[2] / "shared" / "data")

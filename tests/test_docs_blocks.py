@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from corrtensor.cli import build_app
-from corrtensor.datasets import planted
+from studies.planted import planted
 
 ROOT = Path(__file__).parents[1]
 # Blocks of a page are fenced by three backquotes; the word behind them says what they are.

@@ -10,9 +10,9 @@ from numpy.testing import assert_array_equal
 from sklearn.base import clone
 
 from corrtensor import CorrTensor
+from corrtensor._engine.transformer import unchanged_on_error
 from corrtensor.baselines import L1TwoDPCA, TwoDNPP
 from corrtensor.losses import Power
-from corrtensor.samples import unchanged_on_error
 from corrtensor.subspace import MultilinearSubspace
 from corrtensor.tasks import (
     CorrentropyCenterClassifier,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from corrtensor import CorrTensor, load, save
-from corrtensor.sources import single_blas
+from corrtensor._engine.arrays.source import single_blas
 from studies.torture.faults import (
     FAULTS,
     Broken,
@@ -84,7 +84,7 @@ def test_threads_that_cannot_be_started(monkeypatch):
 @pytest.mark.parametrize("after", [0, 1, 3, 9])
 def test_a_full_disk(tmp_path, monkeypatch, after):
     """ENOSPC in any write of a model file, and of a checkpoint."""
-    monkeypatch.setattr("corrtensor.checkpoint.EVERY", 0.0)
+    monkeypatch.setattr("corrtensor._engine.checkpoint.EVERY", 0.0)
     path, model, writes = tmp_path / "model.ct", fitted(), 0
     save(CorrTensor((1, 1)), path)
     before = path.read_bytes()
@@ -120,7 +120,7 @@ def test_the_command_line_goes_on_from_a_checkpoint(tmp_path, monkeypatch):
     typer_testing = pytest.importorskip("typer.testing")
     from corrtensor.cli import build_app, steps
 
-    monkeypatch.setattr("corrtensor.checkpoint.EVERY", 0.0)
+    monkeypatch.setattr("corrtensor._engine.checkpoint.EVERY", 0.0)
     X, kept, out = samples((60, 8, 7)), tmp_path / "fit.ckpt", tmp_path / "model.ct"
     np.save(tmp_path / "X.npy", X)
     np.save(tmp_path / "other.npy", 2 * X)
@@ -141,11 +141,11 @@ def test_the_command_line_goes_on_from_a_checkpoint(tmp_path, monkeypatch):
         model.set_params(callback=stop)
         model.fit(X)
 
-    monkeypatch.setattr("corrtensor.cli.files.fit_with_progress", interrupted)
+    monkeypatch.setattr("corrtensor.cli.fit_transform.fit_with_progress", interrupted)
     assert fit("X.npy", out).exit_code == 130
     assert kept.exists()
     assert not out.exists()
-    monkeypatch.setattr("corrtensor.cli.files.fit_with_progress", usual)
+    monkeypatch.setattr("corrtensor.cli.fit_transform.fit_with_progress", usual)
     refused = fit("other.npy", out)
     assert refused.exit_code == 1
     assert "other data" in refused.output

@@ -17,8 +17,7 @@ from numpy.testing import assert_array_equal
 from scipy.io import loadmat, savemat
 
 import corrtensor as ct
-from corrtensor import encoding
-from corrtensor.inputs import InputError, matlab, open_labels, open_samples, opening
+from corrtensor.io import InputError, encoding, matlab, open_labels, open_samples, opening
 from corrtensor.storage import ModelFileError
 from studies.torture.isolated import try_files_apart
 from studies.torture.mutations import KINDS, mutate
@@ -140,7 +139,7 @@ def test_a_small_file_cannot_ask_for_much(tmp_path):
     script = textwrap.dedent(
         """
         import resource, sys
-        from corrtensor.inputs import InputError, open_samples
+        from corrtensor.io import InputError, open_samples
         now = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (now + 2**30, now + 2**30))
         for path in sys.argv[1:]:

@@ -13,9 +13,9 @@ from numpy.testing import assert_array_equal
 from PIL import Image
 
 from corrtensor import CorrTensor
-from corrtensor.inputs import InputError, open_labels, open_samples
-from corrtensor.inputs import images as images_module
-from corrtensor.inputs import stack as stack_module
+from corrtensor.io import InputError, open_labels, open_samples
+from corrtensor.io import images as images_module
+from corrtensor.io import stack as stack_module
 
 
 @pytest.fixture

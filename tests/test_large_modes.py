@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-import corrtensor.sources
+import corrtensor._engine.arrays.source
 from corrtensor import CorrTensor, make
-from corrtensor.sketch import basis, nystrom
+from corrtensor._engine.large_modes import basis, nystrom
 
 A, K, N = 2500, 4, 150
 
@@ -57,7 +57,7 @@ def test_same_answer_as_with_a_square_matrix(monkeypatch):
     L, R = (np.linalg.qr(rng.normal(size=s))[0] for s in [(300, 3), (9, 2)])
     X = L @ core @ R.T + 0.05 * rng.normal(size=(60, 300, 9))
     exact = CorrTensor((3, 2), tol=1e-13, max_iter=500).fit(X)
-    for module in ("sources", "sketch", "spectral"):
+    for module in ("_engine.arrays.source", "_engine.large_modes", "_engine.start"):
         monkeypatch.setattr(f"corrtensor.{module}.LARGE", 100)
     sketched = CorrTensor((3, 2), tol=1e-13, max_iter=500).fit(X)
     for U, V in zip(exact.factors_, sketched.factors_, strict=True):
@@ -114,14 +114,14 @@ def test_share_of_energy(share, vectors):
 
 
 def test_a_share_that_a_sketch_cannot_hold(monkeypatch):
-    monkeypatch.setattr("corrtensor.sketch.LARGE", 100)
+    monkeypatch.setattr("corrtensor._engine.large_modes.LARGE", 100)
     Y = np.random.default_rng(5).normal(size=(400, A))
     with pytest.raises(ValueError, match=r"mode 1 has 2500 entries.*give an int"):
         make("PCA", 0.9).fit(Y)
 
 
 def test_small_modes_are_not_sketched():
-    assert basis(np.eye(corrtensor.sources.LARGE)[:, :3]) is None
+    assert basis(np.eye(corrtensor._engine.arrays.source.LARGE)[:, :3]) is None
 
 
 def test_memory_of_twenty_thousand_entries():

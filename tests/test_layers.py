@@ -1,64 +1,34 @@
-"""A layer imports only from its left: checks -> samples, losses -> kernels -> ... -> cli."""
+"""The rooms of the package: a room imports only from rooms before it, and no module in a circle."""
 
 import ast
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 PACKAGE = Path(__file__).parents[1] / "src" / "corrtensor"
 
-CORE = ["checks", "threads", "chunked", "samples", "losses", "kernels", "sources", "holdings"]
-CORE += ["dask_source", "scores", "sketch", "solver", "spectral", "_robust"]
-CORE += ["stream", "watching", "checkpoint", "subspace"]
-CORE += ["corr_tensor", "clusters"]
-LATER = ["methods", "tasks", "demo", "report", "plot", "cli"]
+# In this order; CONTRIBUTING.md says what is in each.
+ROOMS = ["_base", "losses", "correntropy", "metrics", "datasets", "io", "_engine", "_robust"]
+ROOMS += ["subspace", "corr_tensor", "clusters", "baselines", "methods", "tasks", "storage"]
+ROOMS += ["demo", "report", "plot", "cli"]
 
-# What each layer may import from the package.
-ALLOWED = {name: set(CORE[:i]) for i, name in enumerate(CORE)}
-ALLOWED["losses"] = ALLOWED["correntropy"] = {"checks"}
-ALLOWED["samples"] = {"checks", "chunked"}
-ALLOWED["baselines"] = {"checks", "samples", "spectral"}
-ALLOWED["datasets"] = {"checks"}
-ALLOWED["metrics"] = set()
+# What each room may import from the package: what comes before it, or less.
+ALLOWED = {room: set(ROOMS[:place]) for place, room in enumerate(ROOMS)}
+# Pure things stand on the ground alone; none of them knows the engine or another.
+ALLOWED |= {room: {"_base"} for room in ("losses", "correntropy", "metrics", "datasets", "io")}
+ALLOWED["_engine"] = {"_base", "losses", "io"}
+ALLOWED["_robust"] = {"_base", "losses", "_engine"}
 # Classes that a model file names are looked up in a table, not imported.
-ALLOWED["encoding"] = set()
-ALLOWED["storage"] = {"encoding"}
-ALLOWED["checkpoint"] |= {"storage"}
-ALLOWED["subspace"] |= {"checkpoint"}
-# Names as text, and how files are opened, made and locked.
-ALLOWED["names"] = set()
-ALLOWED["files"] = {"names"}
-ALLOWED["storage"] |= {"files", "names"}
-ALLOWED["checkpoint"] |= {"files"}
-ALLOWED["subspace"] |= {"files"}
-ALLOWED["inputs"] = {"samples", "sources", "storage", "files", "names"}
-ALLOWED["outputs"] = {"inputs", "storage", "files", "names"}
-ALLOWED |= {
-    name: set(CORE)
-    | {
-        "baselines",
-        "correntropy",
-        "datasets",
-        "metrics",
-        "encoding",
-        "storage",
-        "files",
-        "names",
-        "inputs",
-        "outputs",
-    }
-    | set(LATER[:i])
-    for i, name in enumerate(LATER)
-}
-ALLOWED["methods"] = set(CORE) | {"baselines"}
+ALLOWED["storage"] = {"_base", "io"}
 
 
-def layer_of(path):
+def room_of(path):
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
 def imported(path):
-    """The layers of the package that a file imports, wherever in the file it does."""
+    """The modules of the package that a file imports, wherever in the file it does."""
     package = ["corrtensor", *path.relative_to(PACKAGE).parts[:-1]]
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -70,22 +40,55 @@ def imported(path):
         else:
             continue
         for name in names:
-            parts = name.split(".")
-            if parts[0] == "corrtensor" and len(parts) > 1:
-                yield parts[1]
-            elif name == "corrtensor":
+            if name == "corrtensor":
                 yield "__init__"
+            elif name.startswith("corrtensor."):
+                yield name.removeprefix("corrtensor.")
 
 
-FILES = sorted(p for p in PACKAGE.rglob("*.py") if layer_of(p) not in ("__init__", "__main__"))
+def rooms(path):
+    return {name.partition(".")[0] for name in imported(path)}
+
+
+def module_of(name):
+    """The module that defines a name, or is it."""
+    while name:
+        if (PACKAGE / (name.replace(".", "/") + ".py")).exists():
+            return name
+        if (PACKAGE / name.replace(".", "/") / "__init__.py").exists():
+            return f"{name}.__init__"
+        name = name.rpartition(".")[0]
+    return "__init__"
+
+
+FILES = sorted(p for p in PACKAGE.rglob("*.py") if room_of(p) not in ("__init__", "__main__"))
 
 
 @pytest.mark.parametrize("path", FILES, ids=[str(p.relative_to(PACKAGE)) for p in FILES])
 def test_imports_come_from_the_left(path):
-    layer = layer_of(path)
-    assert layer in ALLOWED, f"{layer} is no layer of DESIGN section 5: give it a place here"
-    wrong = set(imported(path)) - ALLOWED[layer] - {layer}
-    assert not wrong, f"{layer} must not import {sorted(wrong)}"
+    room = room_of(path)
+    assert room in ALLOWED, f"{room} is no room of CONTRIBUTING.md: give it a place here"
+    wrong = rooms(path) - ALLOWED[room] - {room}
+    assert not wrong, f"{room} must not import {sorted(wrong)}"
+
+
+def graph():
+    """Who imports whom, module by module."""
+    found = {}
+    for path in FILES:
+        name = ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
+        found[name] = {module_of(other) for other in imported(path)} - {name}
+    return found
+
+
+def test_no_module_imports_itself_by_way_of_others():
+    modules = graph()
+    assert "_engine.passes" in modules["_engine.solver"]
+    TopologicalSorter(modules).prepare()
+    # It would be seen.
+    modules["_engine.products"].add("_engine.solver")
+    with pytest.raises(CycleError):
+        TopologicalSorter(modules).prepare()
 
 
 def test_the_package_knows_nothing_of_the_studies():
@@ -107,9 +110,8 @@ def named(node):
     return set()
 
 
-def test_every_core_layer_is_there():
-    present = {layer_of(p) for p in FILES}
-    assert {*CORE, "methods", "baselines"} <= present
+def test_every_room_is_there():
+    assert {room_of(p) for p in FILES} == set(ROOMS)
 
 
 def test_the_finder_of_imports_finds_all_ways(tmp_path, monkeypatch):
@@ -130,14 +132,14 @@ def test_the_finder_of_imports_finds_all_ways(tmp_path, monkeypatch):
         "import numpy\n"
     )
     found = {"solver", "kernels", "subspace", "cli", "methods", "tasks", "__init__", "report"}
-    assert set(imported(path)) == found
+    assert rooms(path) == found
 
 
 def test_only_the_command_line_prints():
     printing = [
         str(path.relative_to(PACKAGE))
         for path in FILES
-        if layer_of(path) != "cli"
+        if room_of(path) != "cli"
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Call) and getattr(node.func, "id", None) == "print"
     ]

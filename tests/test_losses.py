@@ -17,7 +17,8 @@ from corrtensor.correntropy import (
     generalized_gaussian,
     ggd_constants,
 )
-from corrtensor.losses import Correntropy, Power, upper_edge
+from corrtensor.losses import Correntropy, Power
+from corrtensor.losses.scale import upper_edge
 
 ALPHAS = (0.5, 1.0, 1.6, 2.0, 3.0, 4.0, 7.0, 15.0, 50.0)
 PS = (0.5, 1.0, 2.0, 3.0, 8.0, 20.0)

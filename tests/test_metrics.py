@@ -10,8 +10,8 @@ from corrtensor.metrics import (
     clustering_accuracy,
     normalized_mutual_info,
     reconstruction_error,
-    similarity_matrix,
 )
+from studies.paper.similarity import similarity_matrix
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -11,7 +11,8 @@ import zarr
 from numpy.testing import assert_allclose, assert_array_equal
 
 from corrtensor import CorrTensor, MultilinearSubspace, make
-from corrtensor.sources import MappedFile, Source, unmapped
+from corrtensor._engine.arrays.disk import MappedFile, unmapped
+from corrtensor._engine.arrays.source import Source
 
 
 @pytest.fixture

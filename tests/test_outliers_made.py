@@ -6,12 +6,14 @@ from corrtensor.datasets import (
     block_outliers,
     dummy_outliers,
     magnified_outliers,
+)
+from studies.harder_outliers import (
     near_copies,
     negatives,
     pattern_outliers,
-    planted,
     transposed_outliers,
 )
+from studies.planted import planted
 
 ADDING = [dummy_outliers, near_copies, pattern_outliers]
 REPLACING = [block_outliers, magnified_outliers, negatives, transposed_outliers]

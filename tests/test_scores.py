@@ -6,9 +6,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import corrtensor as ct
 from corrtensor import CorrTensor, MultilinearSubspace
-from corrtensor.datasets import load_faces, pattern_outliers
-from corrtensor.kernels import project
-from corrtensor.scores import CoreModel, floored, summarise
+from corrtensor._engine.core_distances import CoreModel, floored, summarise
+from corrtensor._engine.products import project
+from corrtensor.datasets import load_faces
+from studies.harder_outliers import pattern_outliers
 
 SOLVED = ["PCA", "2DPCA", "2DSVD", "GLRAM", "MPCA", "R1-2DSVD", "R1-Tensor", "Corr-Tensor"]
 

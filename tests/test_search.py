@@ -11,9 +11,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import corrtensor as ct
+from corrtensor._engine.arrays.source import Source
 from corrtensor._robust import isolation, metric, search
 from corrtensor._robust.isolation import Splits
-from corrtensor.sources import Source
 
 SHAPE, RANKS = (12, 10), (3, 3)
 
@@ -41,10 +41,8 @@ def outliers(rng, kind, X, n):
 
 def verdict_on(X, ranks=RANKS, breakdown=0.5, weight=None, n_jobs=1):
     source = Source(X, n_jobs=n_jobs)
-    norms = np.square(np.asarray(source.take(np.arange(len(X)))) - source.origin)
-    norms = norms.reshape(len(X), -1).sum(axis=1)
     options = ct.CorrTensor()._options()
-    return search.search(source, norms, ranks, options, weight, breakdown)
+    return search.search(source, ranks, options, weight, breakdown)
 
 
 # --- the test of isolation
@@ -125,11 +123,13 @@ def test_values_without_spread_have_no_gap():
 # --- the metric
 
 
-def coordinates(X, weights=None):
+def learned(X, weights=None):
+    """Return a source, the entries of its samples, and the metric of the weighted ones."""
     source = Source(X, n_jobs=1, origin=np.zeros(X.shape[1:]))
-    norms = np.square(X).reshape(len(X), -1).sum(axis=1)
     w = np.ones(len(X)) if weights is None else weights
-    return source, w, metric.see(source, norms, w)
+    frame = metric.Frame.of(source, w)
+    entries = frame.entries(source)
+    return source, entries, metric.Metric.of(frame, entries, w, 0.3)
 
 
 def test_a_product_of_variances_is_found_and_shrunk():
@@ -150,24 +150,24 @@ def test_a_product_of_variances_is_found_and_shrunk():
 def test_distances_by_the_dense_covariance():
     """The same number from a Kronecker product written out."""
     X = good_samples(np.random.default_rng(2), 80)
-    _, w, seen = coordinates(X)
-    learned = seen.metric(w, 0.3)
-    U = np.kron(*learned.bases)
-    inverse = U @ np.diag(1 / learned.variance) @ U.T
-    place = seen.mean.ravel() + U @ learned.center
+    _, entries, found = learned(X)
+    U = np.kron(*found.frame.bases)
+    # Nothing is left beside all directions: the last entry is empty.
+    inverse = U @ np.diag(1 / found.variance[:-1]) @ U.T
+    place = found.frame.mean.ravel() + U @ found.center[:-1]
     flat = X.reshape(len(X), -1) - place
-    assert_allclose(np.exp(seen.distances(learned)), np.einsum("ij,jk,ik->i", flat, inverse, flat))
+    expected = np.einsum("ij,jk,ik->i", flat, inverse, flat)
+    assert_allclose(np.exp(found.distances(entries)), expected)
 
 
-@pytest.mark.parametrize("shape", [(12, 10), (300, 4), (5, 4, 6), (40,)])
+@pytest.mark.parametrize("shape", [(12, 10), (310, 4), (5, 4, 6), (40,)])
 def test_a_metric_measures_blocks_as_it_measured_what_it_learned_from(shape):
     rng = np.random.default_rng(3)
     X = rng.normal(size=(70, *shape)) * np.linspace(0.1, 2, shape[-1])
-    source, w, seen = coordinates(X, rng.random(70))
-    learned = seen.metric(w, 0.3)
+    source, entries, found = learned(X, rng.random(70))
     measured = np.empty(70)
-    source.fill(measured, learned.measure)
-    assert_allclose(measured, seen.distances(learned), rtol=1e-9)
+    source.fill(measured, found.measure)
+    assert_allclose(measured, found.distances(entries), rtol=1e-9)
 
 
 def test_what_has_no_variance_of_its_own_is_pooled(monkeypatch):
@@ -176,13 +176,13 @@ def test_what_has_no_variance_of_its_own_is_pooled(monkeypatch):
     X = good_samples(rng, 60)
     X[:10] += 0.5 * rng.normal(size=(10, *SHAPE))
     monkeypatch.setattr(metric, "ENTRIES", 16)
-    _, w, seen = coordinates(X, (np.arange(60) >= 10).astype(float))
-    assert seen.cores.shape == (60, 16)
+    _, entries, found = learned(X, (np.arange(60) >= 10).astype(float))
+    assert entries.shape == (60, 16 + 1)
     assert_allclose(
-        seen.rest + np.square(seen.cores).sum(axis=1),
-        np.square(X - seen.mean).reshape(60, -1).sum(axis=1),
+        np.square(entries).sum(axis=1),
+        np.square(X - found.frame.mean).reshape(60, -1).sum(axis=1),
     )
-    d = seen.distances(seen.metric(w, 0.3))
+    d = found.distances(entries)
     assert d[:10].min() > np.quantile(d[10:], 0.9)
 
 
@@ -192,8 +192,8 @@ def test_rotation_scale_and_shift_change_no_difference_of_distances():
     P, Q = (np.linalg.qr(rng.normal(size=(a, a)))[0] for a in SHAPE)
 
     def relative(X):
-        _, w, seen = coordinates(X)
-        d = seen.distances(seen.metric(w, 0.3))
+        _, entries, found = learned(X)
+        d = found.distances(entries)
         return d - d[0]
 
     expected = relative(X)
@@ -201,10 +201,22 @@ def test_rotation_scale_and_shift_change_no_difference_of_distances():
     assert_allclose(relative(1e6 * X + 3.0), expected, atol=1e-6)
 
 
-def test_samples_that_only_rounding_tells_apart_have_no_metric():
+def test_samples_that_only_rounding_tells_apart_have_finite_distances():
     X = np.tile(np.random.default_rng(6).normal(size=SHAPE), (30, 1, 1))
-    _, w, seen = coordinates(X)
-    assert seen.metric(w, 0.3) is None
+    _, entries, found = learned(X)
+    assert np.isfinite(found.distances(entries)).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_constant_that_is_added_to_all_changes_no_score(dtype):
+    """Neither the samples that are drawn nor the halves hang on where the origin is."""
+    rng = np.random.default_rng(18)
+    X = good_samples(rng, 500)
+    X = np.concatenate([X, outliers(rng, "noise", X, 60)]).astype(dtype)
+    shift = (5 * rng.normal(size=SHAPE)).astype(dtype)
+    here, there = (verdict_on(Y) for Y in (X, X + shift))
+    assert_array_equal(here.accepted, there.accepted)
+    assert_allclose(there.scores, here.scores, rtol=1e-2 if dtype == np.float32 else 1e-8)
 
 
 # --- the search

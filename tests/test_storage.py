@@ -18,9 +18,9 @@ from sklearn.decomposition import PCA
 from sklearn.frozen import FrozenEstimator
 
 import corrtensor as ct
-from corrtensor import encoding
+from corrtensor._base.files import replacing
+from corrtensor.io import encoding
 from corrtensor.losses import Correntropy, Power
-from corrtensor.storage import replacing
 
 
 def same(a, b):

@@ -7,10 +7,10 @@ import pytest
 from numpy.testing import assert_allclose
 
 from corrtensor import CorrTensor, MultilinearSubspace, make
+from corrtensor._engine.arrays.source import Source
+from corrtensor._engine.state import State
+from corrtensor._engine.stream import Stream, absorb
 from corrtensor.losses import Power
-from corrtensor.solver import State
-from corrtensor.sources import Source
-from corrtensor.stream import Stream, absorb
 
 RANKS = (3, 2)
 

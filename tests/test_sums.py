@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from corrtensor.kernels import Sums
+from corrtensor._engine.passes import Sums
 
 
 def sums_of(log_w, x):

@@ -10,10 +10,12 @@ from numpy.testing import assert_allclose
 from sklearn.exceptions import ConvergenceWarning
 
 from corrtensor import CorrTensor, MultilinearSubspace, make
+from corrtensor._engine.arrays.source import Source
+from corrtensor._engine.eigenvectors import fix_signs, turned
+from corrtensor._engine.solver import at_rest, calibrated, measured, solve
+from corrtensor._engine.start import spectral
+from corrtensor._engine.state import Options
 from corrtensor.losses import Correntropy, Power
-from corrtensor.solver import Options, at_rest, calibrated, fix_signs, measured, solve, turned
-from corrtensor.sources import Source
-from corrtensor.spectral import spectral
 
 
 def rotated(angle, a=6, k=2):

@@ -9,8 +9,8 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from corrtensor import CorrTensor, make
-from corrtensor.sources import Source
-from corrtensor.threads import _team, single_blas, team, threads
+from corrtensor._engine.arrays.source import Source
+from corrtensor._engine.threads import _team, single_blas, team, threads
 
 
 @pytest.fixture

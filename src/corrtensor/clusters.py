@@ -13,8 +13,8 @@ from uuid import uuid4
 
 import numpy as np
 
-from corrtensor.chunked import is_dask, require, unwrapped
-from corrtensor.sources import unmapped
+from corrtensor._engine.arrays.dask_lazy import is_dask, require, unwrapped
+from corrtensor._engine.arrays.disk import unmapped
 
 __all__ = ["connect", "on_cluster", "spread"]
 
@@ -73,20 +73,7 @@ def connect(cluster: str, *, timeout: float = PATIENCE) -> Iterator[Any]:
 
 @contextmanager
 def on_cluster(cluster: str | None, X: Any) -> Iterator[Any]:
-    """Yield X as a cluster takes it while connected to one; without a cluster, X itself.
-
-    Parameters
-    ----------
-    cluster : str or None
-        As in :func:`connect`; ``None`` for none.
-    X : array of shape (n_samples, ...)
-        As in :func:`spread`.
-
-    Yields
-    ------
-    X : array
-        What an estimator takes.
-    """
+    """Yield X as a cluster takes it while connected to one; without a cluster, X itself."""
     if cluster is None:
         yield X
         return

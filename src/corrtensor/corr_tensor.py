@@ -10,17 +10,20 @@ from typing import Any
 
 import numpy as np
 
+from corrtensor._base.checks import require_positive
+from corrtensor._engine.arrays.source import Source
+from corrtensor._engine.callbacks import effective_samples
+from corrtensor._engine.ranks import Rank
+from corrtensor._engine.solver import measured, rounding_of, solve
+from corrtensor._engine.start import spectral
+from corrtensor._engine.state import Options, Solution, State
+from corrtensor._engine.weights import times
 from corrtensor._robust.completed import CompletedSource
 from corrtensor._robust.doubt import BANDWIDTH, doubted_start
 from corrtensor._robust.isolation import spread
 from corrtensor._robust.search import Verdict, search
-from corrtensor.checks import require_positive
 from corrtensor.losses import Correntropy, Loss, Power
-from corrtensor.solver import Options, Solution, State, measured, rounding_of, solve, times
-from corrtensor.sources import Source
-from corrtensor.spectral import Rank, spectral, survey
-from corrtensor.subspace import FIRST_SHARE, MultilinearSubspace, refuse_identical
-from corrtensor.watching import effective_samples
+from corrtensor.subspace import FIRST_SHARE, MultilinearSubspace
 
 __all__ = ["CorrTensor", "RejectionWarning"]
 
@@ -60,9 +63,8 @@ class CorrTensor(MultilinearSubspace):
     Parameters
     ----------
     ranks : int, float, "auto", None or tuple of these, default=0.95
-        Columns of each factor: one entry per mode, or one for all. An int; a float in (0, 1)
-        to keep that share of the (weighted) energy of the mode; ``"auto"`` for the elbow of
-        its spectrum; ``None`` to leave it whole.
+        Columns of each factor, one entry per mode or one for all: a number, a share of energy,
+        ``"auto"``, or ``None`` to leave the mode whole (:term:`ranks`).
     alpha : float, default=4.0
         Power of the residual in the kernel. 2 is the Gaussian; larger cuts sharper.
     beta : float, default=2.0
@@ -78,7 +80,7 @@ class CorrTensor(MultilinearSubspace):
         Largest share of the samples that may be outliers, from 0 to 0.5. A larger group that lies
         apart counts as good; 0 rejects no group.
     cells : bool or float, default=False
-        Whether single cells (pixels, bands) may be bad and not whole samples alone. They are
+        Whether single cells (pixels, bands) may be bad, and not whole samples alone. They are
         then found, count by :meth:`cell_weights`, and :meth:`repair` replaces them. A number is
         the bandwidth, in robust standard deviations of a cell's residual; ``True`` is 4. Missing
         cells, NaN, need no switch.
@@ -93,40 +95,19 @@ class CorrTensor(MultilinearSubspace):
     max_iter : int, default=100
         Most sweeps.
     tol : float, default=1e-6
-        Sweeps end when the objective falls by no more than this share of itself and no
-        projector turns by as much as the square root of it (root mean square sine), or when ten
-        in a row gain no more than rounding. With 0, ``max_iter`` sweeps are run.
+        Sweeps end when the objective falls by no more than this share of itself and the
+        projectors hardly turn (:term:`tol`).
     n_jobs : int, default=None
         Threads; ``None`` for as many as BLAS may use. It never changes the result.
     block_size : int, default=None
         Samples worked on at a time; ``None`` for as many as a core's cache holds.
     callback : callable, default=None
-        Called after every sweep as ``callback(sweep, objective, effective_samples, seconds)``;
-        ends the fit there by returning true. With scikit-learn 1.9 or later its own callbacks,
-        such as progress bars, can be set by ``set_callbacks`` as well.
+        Called after every sweep; ends the fit there by returning true (:term:`callback`).
     checkpoint : path-like, default=None
-        A file in which to keep where the fit stands, every few seconds. A fit that was killed
-        goes on from there when it is called again with the same data and settings, and ends
-        with the same result; the file is then removed. Other data or settings are refused.
+        A file that keeps where the fit stands; a killed one goes on there (:term:`checkpoint`).
 
     Attributes
     ----------
-    mean_ : ndarray of the samples' shape
-        Weighted mean.
-    factors_ : tuple of ndarray or None
-        One orthonormal matrix per mode, ``None`` where the mode was left whole.
-    weights_ : ndarray of shape (n_samples,)
-        Weight of each sample, the largest 1.
-    residuals_ : ndarray of shape (n_samples,)
-        Squared distance of each sample from the subspace.
-    objective_ : ndarray of shape (n_sweeps,)
-        Value of the objective after each sweep.
-    n_iter_ : int
-        Sweeps run.
-    converged_ : bool
-        Whether they came to rest.
-    loss_ : Correntropy
-        The loss with its bandwidth frozen.
     outlier_scores_ : ndarray of shape (n_samples,)
         How unlike the samples that count each one is, in robust standard deviations: of the
         logarithm of its residual, or, for a rejected sample, of its distance if that is more.
@@ -134,10 +115,8 @@ class CorrTensor(MultilinearSubspace):
         ``effective_samples``, the number of samples that the weights amount to; ``rejected``,
         the samples of weight below one half; ``groups``, those that lie apart, each with its
         samples, how far off they are, what was decided, and a sentence that says so.
-    ranks_, core_shape_, sample_shape_ : tuple of int
-        Shapes of a core and of a sample.
-    n_features_in_ : int
-        Entries of a sample.
+    mean_, factors_, weights_, residuals_, objective_, n_iter_, converged_, loss_, ranks_
+        And the others of :class:`MultilinearSubspace`.
 
     See Also
     --------
@@ -196,7 +175,6 @@ class CorrTensor(MultilinearSubspace):
         self.checkpoint = checkpoint
 
     coupled = True
-    cell_scale_: np.ndarray
 
     def _bandwidth(self) -> float:
         if isinstance(self.cells, bool | np.bool_):
@@ -227,10 +205,7 @@ class CorrTensor(MultilinearSubspace):
             centered = options.center is not None
             start = spectral(source, coarse, centered=centered, weights=sample_weight)
             solve(source, start, Power(2.0), options.brief(2), sample_weight)
-        known = survey(source, centered=options.center is not None, weights=sample_weight)
-        refuse_identical(known, sample_weight, np.finfo(source.dtype).eps)
-        assert known.norms is not None  # noqa: S101
-        verdict = search(source, known.norms, ranks, options, sample_weight, float(share))
+        verdict = search(source, ranks, options, sample_weight, float(share))
         return times(verdict.kept.astype(float), sample_weight), verdict
 
     def _first_state(self, source: Source, start: State) -> State:
@@ -261,10 +236,7 @@ class CorrTensor(MultilinearSubspace):
     ) -> Solution:
         state = self._first_state(source, start)
         if self.cells and isinstance(source, CompletedSource):
-            if state is start:
-                state = doubted_start(source, start, options, prior, self._bandwidth())
-            else:
-                raise NotImplementedError
+            state = doubted_start(source, state, options, prior, self._bandwidth())
             self.cell_scale_ = source.unit * source.model.width / self._bandwidth()
         if verdict is None or not len(verdict.accepted):
             return replace(solve(source, state, loss, options, prior), prior=prior)

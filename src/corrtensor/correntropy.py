@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import gamma as gamma_function
 
-from corrtensor.checks import require_positive
+from corrtensor._base.checks import require_positive
 
 __all__ = [
     "corr_loss",

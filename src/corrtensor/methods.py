@@ -22,18 +22,9 @@ __all__ = ["METHODS", "Method", "make"]
 
 @dataclass(frozen=True)
 class Method:
-    """A published method: which estimator, with which settings.
+    """A published method: which estimator, with which settings, kept read-only.
 
-    Parameters
-    ----------
-    summary : str
-        What it is, in a few words.
-    estimator : callable, default=MultilinearSubspace
-        What is built.
-    settings : mapping
-        Arguments that make it this method; kept read-only.
-    one_sided : bool, default=False
-        Whether only the last mode is projected; ``ranks`` is then one value.
+    Of one-sided methods only the last mode is projected, and ``ranks`` is one value.
     """
 
     summary: str

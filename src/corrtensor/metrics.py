@@ -6,20 +6,17 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
-from scipy.spatial.distance import pdist, squareform
 from sklearn.metrics import normalized_mutual_info_score
 from sklearn.metrics.cluster import contingency_matrix
-from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d
+from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 __all__ = [
     "clustering_accuracy",
     "normalized_mutual_info",
     "reconstruction_error",
-    "similarity_matrix",
 ]
 
 BLOCK = 512
-TINY = 1e-12
 
 
 def clustering_accuracy(labels_true: Any, labels_pred: Any) -> float:
@@ -119,49 +116,3 @@ def reconstruction_error(X: Any, X_new: Any) -> float:
         difference = X[block].astype(np.float64) - X_new[block].astype(np.float64)
         total += float(np.vdot(difference, difference))
     return total / len(X)
-
-
-def similarity_matrix(features: Any, labels: Any = None) -> tuple[np.ndarray, np.ndarray]:
-    """Return how similar the samples are, ordered by cluster (the paper's Fig. 10).
-
-    The similarity of two samples at distance d is ``exp(-d^2 / m)``, where m is the median of d^2
-    over all the pairs. Hence it does not change when the features are rotated, shifted or
-    scaled, and a good clustering shows as bright squares along the diagonal. The paper does
-    not say which similarity it draws.
-
-    Parameters
-    ----------
-    features : array-like of shape (N, ...)
-        One vector, matrix or tensor for each sample; for instance cores.
-    labels : array-like of shape (N,), default=None
-        Clusters to order by; samples of one cluster keep their order. By default the
-        samples stay as they are.
-
-    Returns
-    -------
-    similarity : ndarray of shape (N, N)
-        Symmetric, in [0, 1], ones on the diagonal.
-    order : ndarray of int of shape (N,)
-        Which sample each row and column stands for.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from corrtensor.metrics import similarity_matrix
-    >>> similarity, order = similarity_matrix([[0.0], [5.0], [0.1]], labels=[1, 2, 1])
-    >>> order.tolist(), bool(similarity[0, 1] > 0.99)
-    ([0, 2, 1], True)
-    """
-    features = check_array(features, allow_nd=True, dtype=np.float64)
-    order = np.arange(len(features))
-    if labels is not None:
-        labels = column_or_1d(labels)
-        check_consistent_length(features, labels)
-        order = np.argsort(labels, kind="stable")
-    vectors = features.reshape(len(features), -1)[order]
-    pairs = pdist(vectors, "sqeuclidean")
-    if not pairs.any():
-        return np.ones((len(vectors), len(vectors))), order
-    # Where most samples are alike the median is zero: alike is then 1, and all else 0.
-    scale = max(np.median(pairs), TINY * pairs.mean())
-    return np.exp(-squareform(pairs) / scale), order

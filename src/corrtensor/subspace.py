@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import warnings
 from collections.abc import Callable
@@ -14,31 +13,26 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from corrtensor._robust.cells import Block, Model, repaired
-from corrtensor._robust.completed import CompletedSource, NewSource, seen_weight
-from corrtensor.checkpoint import Checkpoint, fingerprint
-from corrtensor.checks import require_count, require_not_negative
-from corrtensor.chunked import by_chunks
-from corrtensor.dask_source import source_of
-from corrtensor.files import held
-from corrtensor.kernels import ResidualPass, expand, project
+from corrtensor._base.checks import require_count, require_not_negative
+from corrtensor._base.files import held
+from corrtensor._engine.arrays import source_of
+from corrtensor._engine.arrays.source import Source
+from corrtensor._engine.callbacks import CallbackSupportMixin, observer, with_callbacks
+from corrtensor._engine.checkpoint import Checkpoint, fingerprint
+from corrtensor._engine.core_distances import FEWEST_DRAWN, CoreDistances, CoreModel
+from corrtensor._engine.ranks import Rank, check_ranks
+from corrtensor._engine.shapes import MissingCells, as_float
+from corrtensor._engine.solver import solve
+from corrtensor._engine.start import refuse_identical, spectral
+from corrtensor._engine.state import STATUS, Options, Solution, State
+from corrtensor._engine.stream import Stream, absorb, begin
+from corrtensor._engine.threads import team
+from corrtensor._engine.transformer import unchanged_on_error
+from corrtensor._engine.weights import check_weight, times
+from corrtensor._robust.cell_methods import CellMethods
+from corrtensor._robust.completed import CompletedSource, seen_weight
 from corrtensor.losses import Loss, Power
-from corrtensor.samples import (
-    MissingCells,
-    TensorTransformer,
-    as_float,
-    is_on_disk,
-    unchanged_on_error,
-)
-from corrtensor.scores import FEWEST_DRAWN, CoreModel, ScorePass, learn
-from corrtensor.solver import STATUS, Options, Solution, State, solve, times
-from corrtensor.sources import Source, check_output
-from corrtensor.spectral import Rank, spectral
-from corrtensor.stream import Stream, absorb, begin
-from corrtensor.threads import team
-from corrtensor.watching import CallbackSupportMixin, observer, with_callbacks
 
 __all__ = ["MultilinearSubspace"]
 
@@ -47,54 +41,7 @@ CENTERS = ("weighted", "plain", None)
 FIRST_SHARE = 0.95
 
 
-def check_ranks(ranks: Any, shape: tuple[int, ...]) -> tuple[Rank, ...]:
-    """Return one checked rank per mode."""
-    several = isinstance(ranks, tuple | list) or (isinstance(ranks, np.ndarray) and ranks.ndim == 1)
-    entries = tuple(ranks) if several else (ranks,) * len(shape)
-    if len(entries) != len(shape):
-        raise ValueError(
-            f"ranks={ranks!r} has {len(entries)} entries; the samples have {len(shape)} modes, "
-            f"their shape is {shape}"
-        )
-    checked = tuple(
-        _check_rank(k, n, a, ranks) for n, (k, a) in enumerate(zip(entries, shape, strict=True))
-    )
-    if all(k is None for k in checked):
-        raise ValueError(f"ranks={ranks!r} leaves every mode of the samples whole; give one a rank")
-    return checked
-
-
-def _check_rank(k: Any, mode: int, size: int, ranks: Any) -> Rank:
-    if k is None or (isinstance(k, str) and k == "auto"):
-        return k
-    if isinstance(k, bool | np.bool_) or not isinstance(k, int | float | np.integer | np.floating):
-        raise TypeError(f"ranks={ranks!r}: {k!r} is not an int, a share of energy, 'auto' or None")
-    if isinstance(k, float | np.floating):
-        if not 0 < k < 1:
-            raise ValueError(
-                f"ranks={ranks!r}: a share of energy lies between 0 and 1, not at {k!r}"
-            )
-        return float(k)
-    if k < 1:
-        raise ValueError(f"ranks={ranks!r}: a rank is at least 1, not {k!r}")
-    if k > size:
-        raise ValueError(f"ranks={ranks!r}: mode {mode + 1} of the samples has only {size} entries")
-    return int(k)
-
-
-def refuse_identical(start: State, sample_weight: np.ndarray | None, eps: float) -> None:
-    """Raise a ``ValueError`` when the samples that count do not differ."""
-    assert start.norms is not None  # noqa: S101
-    w = np.ones(len(start.norms)) if sample_weight is None else sample_weight
-    square = float(w @ start.norms)
-    if square - w.sum() * float(np.vdot(start.mean, start.mean)) <= 16 * eps * square:
-        raise ValueError(
-            f"all {np.count_nonzero(w)} samples of shape {start.mean.shape} are identical: "
-            "there is no subspace to learn"
-        )
-
-
-class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
+class MultilinearSubspace(CallbackSupportMixin, CoreDistances, CellMethods):
     """A multilinear subspace that minimises a loss of the samples' residuals.
 
     Every sample X is approximated by ``mean + core x_1 U_1 ... x_d U_d`` with orthonormal
@@ -104,9 +51,8 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
     Parameters
     ----------
     ranks : int, float, "auto", None or tuple of these, default=0.95
-        Columns of each factor: one entry per mode, or one for all. An int; a float in (0, 1)
-        to keep that share of the (weighted) energy of the mode; ``"auto"`` for the elbow of
-        its spectrum; ``None`` to leave it whole.
+        Columns of each factor, one entry per mode or one for all: a number, a share of energy,
+        ``"auto"``, or ``None`` to leave the mode whole (:term:`ranks`).
     loss : loss object, default=None
         What a squared residual costs, see :mod:`corrtensor.losses`; ``None`` is least squares.
     center : {"weighted", "plain", None}, default="weighted"
@@ -122,21 +68,16 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
     max_iter : int, default=100
         Most sweeps.
     tol : float, default=1e-6
-        Sweeps end when the objective falls by no more than this share of itself and no
-        projector turns by as much as the square root of it (root mean square sine), or when ten
-        in a row gain no more than rounding. With 0, ``max_iter`` sweeps are run.
+        Sweeps end when the objective falls by no more than this share of itself and the
+        projectors hardly turn (:term:`tol`).
     n_jobs : int, default=None
         Threads; ``None`` for as many as BLAS may use. It never changes the result.
     block_size : int, default=None
         Samples worked on at a time; ``None`` for as many as a core's cache holds.
     callback : callable, default=None
-        Called after every sweep as ``callback(sweep, objective, effective_samples, seconds)``;
-        ends the fit there by returning true. With scikit-learn 1.9 or later its own callbacks,
-        such as progress bars, can be set by ``set_callbacks`` as well.
+        Called after every sweep; ends the fit there by returning true (:term:`callback`).
     checkpoint : path-like, default=None
-        A file in which to keep where the fit stands, every few seconds. A fit that was killed
-        goes on from there when it is called again with the same data and settings, and ends
-        with the same result; the file is then removed. Other data or settings are refused.
+        A file that keeps where the fit stands; a killed one goes on there (:term:`checkpoint`).
 
     Attributes
     ----------
@@ -182,12 +123,8 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
     (50, 3, 2)
     """
 
-    mean_: np.ndarray
-    factors_: tuple[np.ndarray | None, ...]
     weights_: np.ndarray
     residuals_: np.ndarray
-    core_location_: np.ndarray
-    core_scale_: np.ndarray
 
     def __init__(
         self,
@@ -217,11 +154,6 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
         self.block_size = block_size
         self.callback = callback
         self.checkpoint = checkpoint
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
 
     def _loss(self) -> Loss:
         loss = Power(2.0) if self.loss is None else self.loss
@@ -279,7 +211,7 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
                 self.__dict__.pop(streamed, None)
             if X.shape[0] < 2:
                 raise ValueError(f"n_samples={X.shape[0]}: at least two samples are needed")
-            weight = self._check_weight(sample_weight, X)
+            weight = check_weight(sample_weight, X)
             try:
                 self._learn(X, weight, options, missing=bool(getattr(self, "cells", False)))
             except MissingCells:
@@ -290,9 +222,7 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
             context.call_on_fit_task_end(estimator=self)
         return self
 
-    def _learn(
-        self, X: Any, weight: np.ndarray | None, options: Options, *, missing: bool
-    ) -> None:
+    def _learn(self, X: Any, weight: np.ndarray | None, options: Options, *, missing: bool) -> None:
         source = self._first_source(X, missing=missing)
         with team(source.n_threads):
             if missing:
@@ -301,10 +231,6 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
             solution = self._solve(source, weight, options)
             self._keep(solution, as_float(np.dtype(X.dtype)))
             self._learn_cores(source, times(solution.weights, weight))
-
-    def _learn_cores(self, source: Source, weights: np.ndarray) -> None:
-        cores = learn(source, self.mean_, self.factors_, self.residuals_, weights)
-        self.core_location_, self.core_scale_ = cores.location, cores.scale
 
     def _solve(self, source: Source, weight: np.ndarray | None, options: Options) -> Solution:
         loss = self._loss()
@@ -341,33 +267,16 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
         return solution if again == start.ranks else run(start_with(again, prior))
 
     def _judge(
-        self,
-        source: Source,
-        ranks: tuple[Rank, ...],
-        options: Options,
-        sample_weight: np.ndarray | None,
+        self, source: Source, ranks: tuple[Rank, ...], options: Options, weight: np.ndarray | None
     ) -> tuple[np.ndarray | None, Any]:
         """Return how much each sample may count, and why."""
-        return sample_weight, None
+        return weight, None
 
     def _first_source(self, X: Any, *, missing: bool = False) -> Source:
         # Without a mean, the origin itself is the centre, and must not be moved.
         origin = None if self.center is not None else np.zeros(self.sample_shape_)
         options = {"n_jobs": self.n_jobs, "block_size": self.block_size, "missing": missing}
         return source_of(X, origin=origin, **options)
-
-    @staticmethod
-    def _check_weight(sample_weight: ArrayLike | None, X: Any) -> np.ndarray | None:
-        if sample_weight is None:
-            return None
-        weight: np.ndarray = _check_sample_weight(
-            sample_weight, X, dtype=np.float64, ensure_non_negative=True
-        )
-        if np.count_nonzero(weight) < 2:
-            raise ValueError("sample_weight leaves fewer than two samples that count")
-        largest = float(weight.max())
-        # Weights count beside one another; huge or tiny ones would overflow in sums.
-        return weight if 1e-30 < largest < 1e30 else weight / largest
 
     def _sweep(
         self,
@@ -400,7 +309,7 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
 
     @available_if(lambda self: self.coupled)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: object = None, *, decay: float = 0.95) -> Self:
-        """Learn from a batch of a stream and forget it. Approximate: see ``corrtensor.stream``.
+        """Learn from a batch of a stream and forget it. Approximate: see ``docs/decisions/0006``.
 
         The first batch is fitted as by :meth:`fit`; each further one moves the mean and the
         factors. Samples that the subspace does not explain are ignored, until they become the
@@ -448,185 +357,3 @@ class MultilinearSubspace(CallbackSupportMixin, TensorTransformer):
                 self._learn_cores(source, batch.weights)
             self.loss_, self.n_samples_seen_ = batch.loss, self._stream.n_seen
         return self
-
-    def _source(self, X: Any) -> tuple[Source, bool]:
-        check_is_fitted(self)
-        X, flat = self._check(X)
-        options: dict[str, Any] = {"n_jobs": self.n_jobs, "block_size": self.block_size}
-        source = Source(X, origin=self.mean_, missing=True, **options)
-        return NewSource(source, self._cell_model(source)), flat
-
-    def _cell_model(self, source: Source) -> Model:
-        """Return what is expected of samples counted from the mean."""
-        scale = getattr(self, "cell_scale_", None)
-        width = None if scale is None else self._bandwidth() * scale / source.unit
-        return Model(np.zeros(self.sample_shape_), self.factors_, source.dtype, width)
-
-    def _bandwidth(self) -> float:
-        return math.inf
-
-    @by_chunks
-    def transform(self, X: Any, out: Any = None) -> Any:
-        """Project samples onto the subspace.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, a_1, ..., a_d) or (n_samples, n_features)
-            Samples, in memory, on disk or in a Dask array.
-        out : array of the result's shape, default=None
-            Where to write, block by block: an array in memory or on disk (memmap, zarr, HDF5).
-            Should anything fail on the way, it is filled with NaN.
-
-        Returns
-        -------
-        cores : ndarray of shape (n_samples, k_1, ..., k_d), or flat if X is; or ``out``
-            The cores, ``(X - mean) x_1 U_1' ... x_d U_d'``. For a Dask array, a Dask array with
-            the same chunks, not yet computed.
-        """
-        source, flat = self._source(X)
-        core = (math.prod(self.core_shape_),) if flat else self.core_shape_
-        cores = check_output(out, (source.n_samples, *core), source.dtype)
-        factors = [None if U is None else U.astype(source.dtype) for U in self.factors_]
-        unit = source.dtype.type(source.unit)
-        source.fill(cores, lambda x: project(x, factors) * unit)
-        return cores
-
-    @by_chunks
-    def inverse_transform(self, X: Any, out: Any = None) -> Any:
-        """Reconstruct samples from their cores.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, k_1, ..., k_d), or flattened
-            Cores, in memory, on disk or in a Dask array.
-        out : array of the result's shape, default=None
-            Where to write, as in :meth:`transform`.
-
-        Returns
-        -------
-        X_new : ndarray of shape (n_samples, a_1, ..., a_d), or flat if the cores are; or ``out``
-            ``mean + core x_1 U_1 ... x_d U_d``; lazy, as in :meth:`transform`.
-        """
-        if is_on_disk(X):
-            check_is_fitted(self)
-            if tuple(X.shape[1:]) != self.core_shape_:
-                raise ValueError(
-                    f"transformed samples have shape {self.core_shape_}; "
-                    f"an array of shape {X.shape} was given"
-                )
-            cores, flat = X, len(X.shape) == 2
-        else:
-            cores, flat = self._check_cores(X)
-        source = Source(cores, origin=np.zeros(1), n_jobs=self.n_jobs, block_size=self.block_size)
-        shape = (math.prod(self.sample_shape_),) if flat else self.sample_shape_
-        made = check_output(out, (source.n_samples, *shape), source.dtype)
-        factors = [None if U is None else U.astype(source.dtype) for U in self.factors_]
-        mean, unit = self.mean_.astype(source.dtype), source.dtype.type(source.unit)
-        source.fill(made, lambda x: expand(x, factors) * unit + mean)
-        return made
-
-    @by_chunks
-    def repair(self, X: Any, out: Any = None) -> Any:
-        """Return samples with their missing cells filled, and their bad ones replaced.
-
-        What the subspace expects of a sample takes their place. Good cells come back as they are,
-        a doubted one in part: by as much as it counts.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, a_1, ..., a_d) or (n_samples, n_features)
-            Samples, NaN in the place of missing cells.
-        out : array of the shape of X, default=None
-            Where to write, as in :meth:`transform`.
-
-        Returns
-        -------
-        X_new : ndarray of the shape of X, or ``out``
-            The samples; lazy, as in :meth:`transform`. Bad cells are looked for only if the fit
-            did (``cells=True`` of :class:`CorrTensor`).
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from corrtensor import MultilinearSubspace
-        >>> rng = np.random.default_rng(0)
-        >>> X = rng.normal(size=(40, 8, 1)) * rng.normal(size=7)
-        >>> torn = np.where(rng.random(X.shape) < 0.2, np.nan, X)
-        >>> whole = MultilinearSubspace(ranks=(8, 1)).fit(torn).repair(torn)
-        >>> bool(np.abs(whole - X).max() < 1e-3)
-        True
-        """
-        return self._fill_cells(X, out, repaired)
-
-    def _fill_cells(self, X: Any, out: Any, make: Callable[[np.ndarray, Block], np.ndarray]) -> Any:
-        """Write an array of the samples' shape, made of every block and what completes it."""
-        source, flat = self._source(X)
-        X = source.inner.X
-        shape = (math.prod(self.sample_shape_),) if flat else self.sample_shape_
-        made = check_output(out, (source.n_samples, *shape), source.dtype)
-        raw = Source(
-            X,
-            origin=np.zeros(1),
-            unit=1.0,
-            n_jobs=self.n_jobs,
-            block_size=source.block_size,
-            missing=True,
-        )
-        mean, unit = self.mean_.astype(source.dtype), source.dtype.type(source.unit)
-
-        def task(x: np.ndarray) -> np.ndarray:
-            block = source.model.found((x - mean) / unit)[1]
-            return make(x, block._replace(expected=block.expected * unit + mean))
-
-        raw.fill(made, task)
-        return made
-
-    @by_chunks
-    def residuals(self, X: Any) -> np.ndarray:
-        """Return the squared distance of each sample from the subspace.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, a_1, ..., a_d) or (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        residuals : ndarray of shape (n_samples,)
-            Squared residuals; lazy, as in :meth:`transform`.
-        """
-        source, _ = self._source(X)
-        zero = np.zeros(self.sample_shape_)
-        part = source.measure(ResidualPass(source.at(zero, self.factors_)))
-        return np.concatenate(part.squares) * source.unit**2
-
-    def score_distances(self, X: Any) -> np.ndarray:
-        """Return how far the core of each sample is from those of the samples that count.
-
-        Beside the residuals this tells good leverage from bad: a sample that the subspace
-        explains may still be unlike the others (the outlier map of ROBPCA, Hubert et al. 2005).
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, a_1, ..., a_d) or (n_samples, n_features)
-            Samples, in memory or on disk.
-
-        Returns
-        -------
-        distances : ndarray of shape (n_samples,)
-            Root of the sum of squares of the core's entries, each less ``core_location_`` and
-            divided by ``core_scale_``. Normal cores of k entries lie near the root of k.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from corrtensor import MultilinearSubspace
-        >>> X = np.random.default_rng(0).normal(size=(200, 6, 5))
-        >>> model = MultilinearSubspace(ranks=(3, 2)).fit(X)
-        >>> bool(abs(np.median(model.score_distances(X)) - np.sqrt(3 * 2)) < 0.3)
-        True
-        """
-        source, _ = self._source(X)
-        model = CoreModel(self.core_location_, self.core_scale_)
-        measured = source.reduce(ScorePass(self.factors_, model, source.unit, source.dtype))
-        return np.concatenate(measured.squares)

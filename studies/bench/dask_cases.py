@@ -13,11 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from corrtensor import holdings
-from corrtensor.chunked import require
+from corrtensor._engine.arrays import dask_held, source_of
+from corrtensor._engine.arrays.dask_lazy import require
+from corrtensor._engine.passes import SweepPass
 from corrtensor.clusters import connect, spread
-from corrtensor.dask_source import source_of
-from corrtensor.kernels import SweepPass
 from corrtensor.losses import Power
 from corrtensor.methods import make
 from studies.bench.cases import BenchRow, compare, describe, draw, in_turns
@@ -155,11 +154,11 @@ def store(folder: str, n: int) -> Any:
 @contextmanager
 def reading_again() -> Iterator[None]:
     """Hold no chunk in memory inside a ``with`` block."""
-    share, holdings.HELD_SHARE = holdings.HELD_SHARE, 0.0
+    share, dask_held.HELD_SHARE = dask_held.HELD_SHARE, 0.0
     try:
         yield
     finally:
-        holdings.HELD_SHARE = share
+        dask_held.HELD_SHARE = share
 
 
 def seconds_of_pass(X: Any) -> np.ndarray:

@@ -13,10 +13,11 @@ from scipy.spatial.distance import cdist
 from sklearn.cluster import SpectralClustering
 
 from corrtensor.corr_tensor import CorrTensor
-from corrtensor.metrics import clustering_accuracy, normalized_mutual_info, similarity_matrix
+from corrtensor.metrics import clustering_accuracy, normalized_mutual_info
 from corrtensor.tasks import DensityPeaksKMeans
 from studies.paper.images import find, load, stands_in, unit_norm
 from studies.paper.pixels import pack
+from studies.paper.similarity import similarity_matrix
 from studies.paper.study import Cell, Folder, Study, grid
 from studies.paper.subspaces import RIVALS, build, printed, ranks_for, rival
 from studies.records import Trial

@@ -20,7 +20,7 @@ from corrtensor.datasets import (
     load_orl,
     load_yale,
 )
-from corrtensor.datasets.extras import need
+from corrtensor.datasets._extras import need
 from studies.paper.study import Folder
 
 __all__ = ["STAND_INS", "as_floats", "find", "load", "stands_in", "unit_norm"]

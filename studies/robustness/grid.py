@@ -29,13 +29,15 @@ from corrtensor.datasets import (
     load_orl,
     load_yale,
     magnified_outliers,
+)
+from corrtensor.datasets._places import data_root
+from corrtensor.methods import make
+from studies.harder_outliers import (
     near_copies,
     negatives,
     pattern_outliers,
     transposed_outliers,
 )
-from corrtensor.datasets.places import data_root
-from corrtensor.methods import make
 from studies.records import Trial
 
 __all__ = ["CASES", "DATA", "METHODS", "DataSet", "Robustness", "find_data", "quick", "ranks_at"]

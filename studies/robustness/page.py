@@ -228,7 +228,6 @@ def coverage(records: Sequence[Record]) -> list[list[str]]:
 
 def robustness_page(records: Sequence[Record]) -> str:
     """Write the page; every figure in it comes from the records."""
-    failed = sum(r["error"] is not None for r in records)
     clean = {"all": ("none", 0.0), "200": ("none, 200", 0.0), "60": ("none, 60", 0.0)}
     kinds = [
         line
@@ -276,6 +275,15 @@ def robustness_page(records: Sequence[Record]) -> str:
         "",
         *kind_section(records, "Nothing wrong", clean),
         *kinds,
+        *what_was_run(records),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def what_was_run(records: Sequence[Record]) -> list[str]:
+    """Return the last section: how many fits, of what, and where."""
+    failed = sum(r["error"] is not None for r in records)
+    return [
         "## What was run",
         "",
         f"{len(records)} fits, {failed} of them failed. 2DSVD and R1 were run on draw 0 alone, in",
@@ -287,7 +295,6 @@ def robustness_page(records: Sequence[Record]) -> str:
         "",
         f"Records: `records/robustness.jsonl`. {origins(records)}",
     ]
-    return "\n".join(lines) + "\n"
 
 
 def draw_breakdown(records: Sequence[Record]) -> Figure:

@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from corrtensor import checkpoint
+from corrtensor._engine import checkpoint
+from corrtensor._engine.threads import single_blas
 from corrtensor.corr_tensor import CorrTensor
 from corrtensor.storage import load, save
-from corrtensor.threads import single_blas
 from studies.torture.reading import where_from
 from studies.torture.seeds import samples
 

@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from corrtensor._engine.arrays.source import Source
 from corrtensor.corr_tensor import CorrTensor
-from corrtensor.inputs import open_labels, open_samples
-from corrtensor.sources import Source
+from corrtensor.io import open_labels, open_samples
 from corrtensor.storage import load
 from studies.torture.seeds import SEEDS, SETTINGS, Files, samples, spoil
 

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
 
-from corrtensor.storage import replacing
+from corrtensor._base.files import replacing
 from studies.torture.faults import FAULTS, inject
 from studies.torture.isolated import ALLOWANCE, try_files_apart
 from studies.torture.load import many_fits, parallel_fits

@@ -17,8 +17,9 @@ import numpy as np
 
 from corrtensor.baselines import L1TwoDPCA
 from corrtensor.corr_tensor import CorrTensor
-from corrtensor.inputs.stack import need
-from corrtensor.storage import COMMENT, DIGITS, save
+from corrtensor.io.model_file import COMMENT, DIGITS
+from corrtensor.io.stack import need
+from corrtensor.storage import save
 from corrtensor.tasks import DensityPeaksKMeans, TensorOutlierDetector
 from studies.torture.mutations import mutate
 
@@ -64,7 +65,7 @@ class Stop(BaseException):
 
 def checkpoints(folder: Path) -> Iterator[Files]:
     """Yield checkpoints of a fit of ``samples()`` that was stopped after its second sweep."""
-    from corrtensor import checkpoint
+    from corrtensor._engine import checkpoint
 
     def stop(sweep: int, *_: Any) -> None:
         if sweep == 2:

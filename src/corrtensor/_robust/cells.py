@@ -7,14 +7,16 @@ A cell is one number of one sample. ``x`` holds NaN where it is missing. Letters
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
-from corrtensor.kernels import LARGEST_SQUARE, by_sample, expand, project, row_squares
-from corrtensor.samples import refuse_infinite
+from corrtensor._engine.passes import LARGEST_SQUARE, by_sample
+from corrtensor._engine.products import expand, project, row_squares
+from corrtensor._engine.shapes import refuse_infinite
 
 # The loss of a cell is its square up to here, in squared bandwidths: the cap of section 3.2.
 EDGE = 1 / math.sqrt(2)
@@ -29,7 +31,10 @@ FOUND = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 1e-5}
 
 
 import os
-PACED=float(os.environ.get('PACED','0'))
+
+PACED = float(os.environ.get("PACED", "0"))
+
+
 class Block(NamedTuple):
     """Completed samples, how far each is from the fit, and the mean weight of its cells.
 
@@ -182,7 +187,7 @@ class Model:
         if not (squares < LARGEST_SQUARE).all():
             refuse(x, first)
         squares *= cells / np.maximum(seen, 1)
-        lost = PACED*np.bincount(doubted // cells, 1 - v, minlength=n) if len(doubted) else 0.0
+        lost = PACED * np.bincount(doubted // cells, 1 - v, minlength=n) if len(doubted) else 0.0
         return Block(y, squares, (seen - lost) / cells, F, missing, doubted, v)
 
     def doubts(self, x: np.ndarray) -> bool:
@@ -259,3 +264,8 @@ def repaired(x: np.ndarray, block: Block) -> np.ndarray:
 def cell_weights(x: np.ndarray, block: Block) -> np.ndarray:
     """Return the weight of every cell."""
     return block.weigh(np.ones_like(x))
+
+
+def deviations(scale: np.ndarray) -> Callable[[np.ndarray, Block], np.ndarray]:
+    """Return a function that counts residuals in units of a scale."""
+    return lambda x, block: (x - block.expected) / scale.astype(x.dtype)

@@ -8,18 +8,20 @@ kept, nothing of the data's size.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import closing
-import os
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from corrtensor._robust.cells import STEPS, Block, Model
-from corrtensor.kernels import Blocks, Part, Projection, SweepPass
-from corrtensor.solver import State, times
-from corrtensor.sources import PILOTS, Source, middle
+from corrtensor._engine.arrays.origin import choose_pilots, usual
+from corrtensor._engine.arrays.source import Source
+from corrtensor._engine.passes import Blocks, Part, Projection, SweepPass
+from corrtensor._engine.state import State
+from corrtensor._engine.weights import times
+from corrtensor._robust.cells import Block, Model
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,10 +155,8 @@ class CompletedSource(Source):
         self.__dict__.update(vars(inner))
         self.inner = inner
         if model is None:
-            some = np.unique(np.linspace(0, self.n_samples - 1, PILOTS).astype(int))
-            place = middle(inner.take(some))
             # A cell that none of these shows is like a typical one until others tell.
-            place = np.where(np.isnan(place), np.nanmedian(place) if place.size else 0, place)
+            place = usual(inner.take(choose_pilots(self.n_samples, self.sample_shape)))
             model = Model((place - self.origin) / self.unit, None, self.dtype)
         if share is None:
             share = np.concatenate(inner.reduce(CountPass()).squares)
@@ -188,7 +188,7 @@ class CompletedSource(Source):
         if not self.here:
             np.concatenate(part.cores, out=room)
             part.cores.clear()
-        self.model, self.cores, self.steps = model, room, int(os.environ.get('STEP','0'))
+        self.model, self.cores, self.steps = model, room, int(os.environ.get("STEP", "0"))
         return part
 
     def restart(self, place: np.ndarray, width: np.ndarray | None) -> None:

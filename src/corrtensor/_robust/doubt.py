@@ -13,11 +13,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from corrtensor._engine.arrays.origin import middle
+from corrtensor._engine.solver import solve
+from corrtensor._engine.start import spectral
+from corrtensor._engine.state import Options, State
 from corrtensor._robust.completed import CompletedSource
 from corrtensor.losses import Power
-from corrtensor.solver import Options, State, solve
-from corrtensor.sources import middle
-from corrtensor.spectral import spectral
 
 # Samples, and bytes of them, from which the start is learned; the fewest.
 DRAWN, DRAWN_BYTES, FEWEST = 300, 1 << 26, 20

@@ -50,12 +50,10 @@ def needed(n: int) -> float:
     return math.log(n / FALSE_ALARM)
 
 
-def spread(values: np.ndarray, weight: np.ndarray) -> tuple[float, float]:
-    """Return the weighted median and a robust standard deviation."""
-    order = np.argsort(values, kind="stable")
-    cumulated = np.cumsum(weight[order])
-    places = np.searchsorted(cumulated, cumulated[-1] * np.array([0.25, 0.5, 0.75]) * (1 - 1e-9))
-    low, median, high = values[order[np.minimum(places, len(values) - 1)]]
+def spread(values: np.ndarray, weights: np.ndarray | None = None) -> tuple[float, float]:
+    """Return the median of weighted values, and a robust standard deviation."""
+    shares = (0.25, 0.5, 0.75)
+    low, median, high = np.quantile(values, shares, weights=weights, method="inverted_cdf")
     return float(median), float(high - low) / QUARTILES_APART
 
 

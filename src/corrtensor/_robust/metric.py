@@ -13,14 +13,15 @@ from functools import reduce
 
 import numpy as np
 
-from corrtensor.kernels import project, row_squares, unfold
-from corrtensor.solver import leading, rounding_of
-from corrtensor.sources import Source
-from corrtensor.spectral import spectral
+from corrtensor._engine.arrays.source import Source
+from corrtensor._engine.products import project, row_squares
+from corrtensor._engine.solver import rounding_of
+from corrtensor._engine.start import leading_of_some, spectral
 
-# Entries of a sample that have a variance of their own, and directions of a mode; what is left
-# shares one variance. A matter of cost.
-ENTRIES, DIRECTIONS = 8192, 256
+# Samples that a search looks at, and directions of a mode: more cannot be learned from so few.
+SAMPLES = 300
+# Entries of a sample that have a variance of their own; what is left shares one. A matter of cost.
+ENTRIES = 8192
 
 
 def separable(M: np.ndarray, shrink: float) -> tuple[np.ndarray, float]:
@@ -41,99 +42,81 @@ def separable(M: np.ndarray, shrink: float) -> tuple[np.ndarray, float]:
 
 
 @dataclass(frozen=True)
-class Metric:
-    """Where samples are expected, and how far they stray in each direction."""
+class Frame:
+    """A mean, and the leading directions of every mode, in which samples are seen."""
 
     mean: np.ndarray
     bases: tuple[np.ndarray, ...]
-    center: np.ndarray
-    variance: np.ndarray
-    pooled: float
+    # The square that rounding leaves of a sample.
+    noise: float
 
-    def of(self, cores: np.ndarray, squares: np.ndarray, rest: np.ndarray) -> np.ndarray:
-        """Return the log squared distance, from the entries, their squares and what is left."""
-        precision = 1 / self.variance
-        pull = self.center * precision
-        away = squares @ precision - 2 * (cores @ pull) + float(self.center @ pull)
-        # A sample that is the centre itself is near, not at minus infinity.
-        return np.log(np.maximum(away + rest / self.pooled, 1e-9 * len(precision)))
+    @classmethod
+    def of(cls, source: Source, weights: np.ndarray) -> Frame:
+        """Return the principal directions of weighted samples."""
+        shape, most = source.sample_shape, SAMPLES
+        while math.prod(min(a, most) for a in shape) > ENTRIES:
+            most -= 1
+        small = tuple(min(a, most) if a <= SAMPLES else None for a in shape)
+        start = spectral(source, small, weights=weights)
+        assert start.norms is not None  # noqa: S101
+        bases = tuple(
+            leading_of_some(source, weights, start.mean, n, SAMPLES)[:, :most] if U is None else U
+            for n, U in enumerate(start.factors)
+        )
+        return cls(start.mean, bases, rounding_of(start.norms, source.dtype, None))
 
-    def measure(self, x: np.ndarray) -> np.ndarray:
-        """Return the log squared distances of a block of samples."""
+    def see(self, x: np.ndarray) -> np.ndarray:
+        """Return the entries of samples in these directions, and the norm of what is left."""
         y = x - self.mean.astype(x.dtype)
         cores = project(y, [U.astype(x.dtype) for U in self.bases]).reshape(len(y), -1)
         rest = np.maximum(row_squares(y) - row_squares(cores), 0)
-        return self.of(cores, np.square(cores), rest)
+        return np.column_stack([cores, np.sqrt(rest).astype(x.dtype)])
+
+    def entries(self, source: Source) -> np.ndarray:
+        """Return the same of all samples of a source."""
+        size = math.prod(U.shape[1] for U in self.bases) + 1
+        entries = np.empty((source.n_samples, size), source.dtype)
+        source.fill(entries, self.see)
+        return entries
 
 
 @dataclass(frozen=True)
-class Coordinates:
-    """Samples in the leading directions of their modes, about a mean; what is left as a number."""
+class Metric:
+    """Where samples are expected in a frame, and how much they stray in each direction."""
 
-    mean: np.ndarray
-    bases: tuple[np.ndarray, ...]
-    cores: np.ndarray
-    squares: np.ndarray
-    rest: np.ndarray
-    n_pooled: int
-    noise: float
+    frame: Frame
+    center: np.ndarray
+    variance: np.ndarray
 
-    def metric(self, weights: np.ndarray, shrink: float) -> Metric | None:
-        """Learn the metric of weighted samples; ``None`` if only rounding tells these apart."""
-        w = (weights / weights.sum()).astype(self.cores.dtype)
-        center = w @ self.cores
-        M = np.maximum(w @ self.squares - np.square(center), 0).astype(np.float64)
-        if not M.sum() > self.noise:
-            return None
-        variance, floor = separable(M.reshape([U.shape[1] for U in self.bases]), shrink)
-        pooled = floor + float(w @ self.rest) / max(self.n_pooled, 1)
-        return Metric(self.mean, self.bases, center.astype(np.float64), variance, pooled)
+    @classmethod
+    def of(cls, frame: Frame, entries: np.ndarray, weights: np.ndarray, shrink: float) -> Metric:
+        """Learn the metric of weighted samples."""
+        w = (weights / weights.sum()).astype(entries.dtype)
+        center = w @ entries
+        # What is left has no direction, and so no centre.
+        center[-1] = 0
+        M = (w @ np.square(entries - center)).astype(np.float64) + frame.noise / len(center)
+        variance, floor = separable(M[:-1].reshape([U.shape[1] for U in frame.bases]), shrink)
+        pooled = floor + float(M[-1]) / max(frame.mean.size - len(variance), 1)
+        return cls(frame, center, np.append(variance, pooled))
 
-    def distances(self, metric: Metric) -> np.ndarray:
-        """Return the log squared distance of every sample."""
-        return metric.of(self.cores, self.squares, self.rest)
+    def distances(self, entries: np.ndarray) -> np.ndarray:
+        """Return log squared distances."""
+        precision = (1 / self.variance).astype(entries.dtype)
+        away = (np.square(entries - self.center) @ precision).astype(np.float64)
+        # A sample that is the centre itself is near, not at minus infinity.
+        return np.log(np.maximum(away, 1e-9 * len(precision)))
 
-    def copies(self, share: float) -> np.ndarray:
-        """Return how many samples are within a share of the typical squared distance of each."""
-        norms = self.squares.sum(axis=1)
-        # None at more than a typical size: a huge sample must not make all others look alike.
-        rows = self.cores / np.sqrt(np.maximum(norms / np.median(norms), 1))[:, None]
-        norms = row_squares(rows)
-        apart = norms[:, None] + norms - 2 * (rows @ rows.T)
-        return np.count_nonzero(apart <= share * np.median(apart), axis=1)
+    def measure(self, x: np.ndarray) -> np.ndarray:
+        """Return the log squared distances of a block of samples."""
+        return self.distances(self.frame.see(x))
 
 
-def leading_of_some(source: Source, weights: np.ndarray, mean: np.ndarray, mode: int) -> np.ndarray:
-    """Return the leading directions of a large mode, learned from some of its fibres."""
-    shape, n = source.sample_shape, source.n_samples
-    others = math.prod(shape) // shape[mode]
-    places = np.linspace(0, others - 1, min(others, -(-2 * DIRECTIONS // n))).astype(int)
-    A = np.empty((n, len(places), shape[mode]))
-    source.fill(A, lambda x: unfold(x - mean.astype(x.dtype), mode)[:, places])
-    A = (A * np.sqrt(weights)[:, None, None])[weights > 0].reshape(-1, shape[mode])
-    if len(A) >= shape[mode]:
-        return leading(A.T @ A, DIRECTIONS)
-    # By way of the smaller Gram matrix; an orthonormal basis also where that has no energy left.
-    return np.linalg.qr(A.T @ leading(A @ A.T, min(len(A), DIRECTIONS)))[0]
-
-
-def see(source: Source, norms: np.ndarray, weights: np.ndarray) -> Coordinates:
-    """Return all samples of a source in the principal directions of the weighted ones."""
-    shape, most = source.sample_shape, DIRECTIONS
-    while math.prod(min(a, most) for a in shape) > ENTRIES:
-        most -= 1
-    small = tuple(min(a, most) if a <= DIRECTIONS else None for a in shape)
-    start = spectral(source, small, weights=weights)
-    bases = tuple(
-        leading_of_some(source, weights, start.mean, n)[:, :most] if U is None else U
-        for n, U in enumerate(start.factors)
-    )
-    U, m = [V.astype(source.dtype) for V in bases], start.mean.astype(source.dtype)
-    cores = np.empty((len(norms), math.prod(V.shape[1] for V in bases)), source.dtype)
-    source.fill(cores, lambda x: project(x - m, U))
-    n_pooled, rest = math.prod(shape) - cores.shape[1], np.zeros(len(norms))
-    if n_pooled:
-        source.fill(rest, lambda x: row_squares(x - m))
-        rest = np.maximum(rest - row_squares(cores), 0)
-    noise = rounding_of(norms, source.dtype, None)
-    return Coordinates(start.mean, bases, cores, np.square(cores), rest, n_pooled, noise)
+def count_copies(entries: np.ndarray, share: float) -> np.ndarray:
+    """Return how many samples are within a share of the typical squared distance of each."""
+    norms = row_squares(entries)
+    # None at more than a typical size: a huge sample must not make all others look alike.
+    rows = entries / np.sqrt(np.maximum(norms / np.median(norms), 1))[:, None]
+    norms = row_squares(rows)
+    apart = norms[:, None] + norms - 2 * (rows @ rows.T)
+    return np.count_nonzero(apart <= share * np.median(apart), axis=1)

@@ -1,6 +1,6 @@
 """Rivals of the paper that are algorithms of their own: greedy L1, neighbourhood preserving."""
 
-from .greedy_l1 import L1TwoDPCA
-from .neighbourhood import TwoDNPP
+from corrtensor.baselines.greedy_l1 import L1TwoDPCA
+from corrtensor.baselines.neighbourhood import TwoDNPP
 
 __all__ = ["L1TwoDPCA", "TwoDNPP"]

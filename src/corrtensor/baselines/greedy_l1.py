@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
 
-from ..checks import require_count
-from ..samples import unchanged_on_error
-from .one_sided import OneSided
+from corrtensor._base.checks import require_count
+from corrtensor.baselines.one_sided import OneSided
 
 __all__ = ["L1TwoDPCA"]
 
@@ -29,7 +28,7 @@ class L1TwoDPCA(OneSided):
     Parameters
     ----------
     rank : int, float or "auto", default=1
-        Number of directions, at most the number b of columns of a sample; or a share of the
+        Columns of the projection, at most the number b of those of a sample; or a share of the
         columns' energy in (0, 1), or ``"auto"`` for the elbow of their spectrum: as many as
         2DPCA then takes.
     sample_shape : tuple of int, optional
@@ -100,26 +99,8 @@ class L1TwoDPCA(OneSided):
         self.max_iter = max_iter
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Find the directions.
-
-        Parameters
-        ----------
-        X : array of shape (n_samples, a, b)
-            Samples, or flattened samples of shape (n_samples, a * b).
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        L1TwoDPCA
-            The fitted estimator.
-        """
-        with unchanged_on_error(self):
-            require_count(n_init=self.n_init, max_iter=self.max_iter)
-            converged = self._fit(self._read_training(X))
-            self._warn_unless_converged(converged, self.max_iter)
-        return self
+    def _check_parameters(self) -> None:
+        require_count(n_init=self.n_init, max_iter=self.max_iter)
 
     def _fit(self, X: np.ndarray) -> bool:
         """Find the directions and tell whether the signs stayed at the end of all."""

@@ -6,15 +6,13 @@ The mathematics, and why no step raises the objective, is in ``docs/method.md``.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self
 
 import numpy as np
 from scipy.linalg import polar
 from sklearn.neighbors import NearestNeighbors
 
-from ..checks import require_count, require_not_negative, require_positive
-from ..samples import unchanged_on_error
-from .one_sided import OneSided
+from corrtensor._base.checks import require_count, require_not_negative, require_positive
+from corrtensor.baselines.one_sided import OneSided
 
 __all__ = ["TwoDNPP"]
 
@@ -39,7 +37,7 @@ class TwoDNPP(OneSided):
     Parameters
     ----------
     rank : int, float or "auto", default=1
-        Number of columns of P, at most the number b of columns of a sample; or a share of the
+        Columns of the projection, at most the number b of those of a sample; or a share of the
         columns' energy in (0, 1), or ``"auto"`` for the elbow of their spectrum: as many as
         2DPCA then takes.
     norm : {"nuclear", "l21"}, default="nuclear"
@@ -139,27 +137,6 @@ class TwoDNPP(OneSided):
         self.sample_shape = sample_shape
         self.max_iter = max_iter
         self.tol = tol
-
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn the projection.
-
-        Parameters
-        ----------
-        X : array of shape (n_samples, a, b)
-            Samples, or flattened samples of shape (n_samples, a * b).
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        TwoDNPP
-            The fitted estimator.
-        """
-        with unchanged_on_error(self):
-            self._check_parameters()
-            converged = self._fit(self._read_training(X))
-            self._warn_unless_converged(converged, self.max_iter)
-        return self
 
     def _fit(self, X: np.ndarray) -> bool:
         """Learn the projection and tell whether it is optimal."""

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
 
-from ..checks import is_number, is_whole, require_count
-from ..samples import TensorTransformer, as_float, check_finite, flatten_if
-from ..spectral import choose_rank
+from corrtensor._base.checks import is_number, is_whole, require_count
+from corrtensor._engine.ranks import choose_rank
+from corrtensor._engine.shapes import check_finite
+from corrtensor._engine.subspace_transformer import SubspaceTransformer
+from corrtensor._engine.transformer import unchanged_on_error
 
 __all__ = ["OneSided"]
 
@@ -36,81 +37,52 @@ def check_rank(rank: Any, shape: tuple[int, ...]) -> None:
         )
 
 
-class OneSided(TensorTransformer):
+class OneSided(SubspaceTransformer):
     """Samples are matrices a x b; their columns are projected by one orthonormal Q, b x rank.
 
-    A subclass stores ``rank`` and ``sample_shape``, starts ``fit`` with ``_read_training``, which
-    sets ``rank_``, and ends it with ``_keep``.
+    A subclass stores ``rank``, ``sample_shape`` and ``max_iter``, and has ``_check_parameters`` and
+    ``_fit``, which ends with ``_keep`` and tells whether it converged.
     """
 
     rank: int | float | str
     rank_: int
-    mean_: np.ndarray
-    factors_: tuple[None, np.ndarray]
+    max_iter: int
+    _check_parameters: Any
+    _fit: Any
 
-    def transform(self, X: Any) -> np.ndarray:
-        """Return the features ``(X - mean_) Q``.
+    n_jobs: int | None = None
+    block_size: int | None = None
 
-        Parameters
-        ----------
-        X : array of shape (n_samples, a, b)
-            Samples, or flattened samples of shape (n_samples, a * b).
-
-        Returns
-        -------
-        ndarray of shape (n_samples, a, rank)
-            Flattened if ``X`` was.
-        """
-        check_is_fitted(self)
-        X, flat = self._read(X)
-        dtype = as_float(X.dtype)
-        Q = self.factors_[1].astype(dtype, copy=False)
-        return flatten_if((X - self.mean_.astype(dtype, copy=False)) @ Q, flat)
-
-    def inverse_transform(self, X: Any) -> np.ndarray:
-        """Return the samples ``X Q' + mean_`` that features stand for.
-
-        Parameters
-        ----------
-        X : array of shape (n_samples, a, rank)
-            What :meth:`transform` gave, or the same flattened.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, a, b)
-            Flattened if ``X`` was.
-        """
-        cores, flat = self._check_cores(X)
-        dtype = as_float(cores.dtype)
-        Q = self.factors_[1].astype(dtype, copy=False)
-        return flatten_if(cores @ Q.T + self.mean_.astype(dtype, copy=False), flat)
-
-    def residuals(self, X: Any) -> np.ndarray:
-        """Return each sample's squared distance from the subspace.
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn the projection.
 
         Parameters
         ----------
         X : array of shape (n_samples, a, b)
             Samples, or flattened samples of shape (n_samples, a * b).
+        y : None
+            Ignored.
 
         Returns
         -------
-        ndarray of shape (n_samples,)
-            ``|(X_i - mean_)(I - Q Q')|^2``.
+        self : object
+            The fitted estimator.
         """
-        check_is_fitted(self)
-        D = self._read(X)[0] - self.mean_
-        Q = self.factors_[1]
-        return ((D - D @ Q @ Q.T) ** 2).sum(axis=(1, 2))
-
-    def _read(self, X: Any, *, reset: bool = False) -> tuple[np.ndarray, bool]:
-        X, flat = self._check(X, reset=reset)
-        X = np.asarray(X[:])
-        check_finite(X)
-        return X, flat
+        with unchanged_on_error(self):
+            self._check_parameters()
+            self.converged_ = self._fit(self._read_training(X))
+            if not self.converged_:
+                warnings.warn(
+                    f"{type(self).__name__} did not converge within max_iter={self.max_iter} steps",
+                    ConvergenceWarning,
+                    stacklevel=2,
+                )
+        return self
 
     def _read_training(self, X: Any) -> np.ndarray:
-        X, _ = self._read(X, reset=True)
+        X, _ = self._check(X, reset=True)
+        X = np.asarray(X[:])
+        check_finite(X)
         name, shape = type(self).__name__, self.sample_shape_
         if len(shape) != 2:
             raise ValueError(
@@ -137,12 +109,3 @@ class OneSided(TensorTransformer):
         peak = np.take_along_axis(Q, abs(Q).argmax(axis=0)[None], axis=0)
         self.mean_, self.factors_ = mean, (None, Q * np.where(peak < 0, -1.0, 1.0))
         self.core_shape_ = (mean.shape[0], self.rank_)
-
-    def _warn_unless_converged(self, converged: bool, max_iter: int) -> None:
-        self.converged_ = converged
-        if not converged:
-            warnings.warn(
-                f"{type(self).__name__} did not converge within max_iter={max_iter} steps",
-                ConvergenceWarning,
-                stacklevel=3,
-            )

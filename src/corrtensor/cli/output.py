@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from corrtensor.names import printable, visible
+from corrtensor._base.names import printable, visible
 
 __all__ = ["Voice", "complain", "exit_codes", "stop_on_signals"]
 

@@ -14,7 +14,7 @@ from corrtensor.cli.output import Voice
 if TYPE_CHECKING:
     import numpy as np
 
-    from corrtensor.inputs import Stack
+    from corrtensor.io import Stack
 
 __all__ = [
     "blocks",
@@ -40,7 +40,7 @@ def open_stack(
     axis: int = 0,
 ) -> "Stack":
     """Open samples, and list what had to be left out."""
-    from corrtensor.inputs import open_samples
+    from corrtensor.io import open_samples
 
     with voice.progress("reading images") as update:
         stack = open_samples(where, size=size, colour=colour, axis=axis, progress=update)
@@ -129,7 +129,7 @@ def claimed(
     There must be a folder to write to, no link in the place of a file, no input and no other
     output of the same name. Those in ``later`` are looked at only: who writes them holds them.
     """
-    from corrtensor.files import held, refuse_link
+    from corrtensor._base.files import held, refuse_link
 
     with ExitStack() as holding:
         taken: list[str] = []
@@ -174,10 +174,10 @@ def refuse_same(output: str, other: str) -> None:
 def table_writer(path: str | Path, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     """Write a table as CSV; the file appears when it is whole.
 
-    Text is written as :func:`corrtensor.names.cell` writes names; numbers are numbers.
+    Text is written as :func:`corrtensor._base.names.cell` writes names; numbers are numbers.
     """
-    from corrtensor.names import cell
-    from corrtensor.storage import replacing
+    from corrtensor._base.files import replacing
+    from corrtensor._base.names import cell
 
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")

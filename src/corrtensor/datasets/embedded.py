@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.datasets import load_digits as sklearn_digits
 from sklearn.utils import Bunch
 
-from corrtensor.datasets.extras import need
+from corrtensor.datasets._extras import need
 
 __all__ = ["load_digits", "load_faces", "load_mnist_part"]
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 from sklearn.utils import Bunch
 
-from corrtensor.datasets.formats import read_pnm
-from corrtensor.datasets.places import data_root, incomplete, matching, missing, read_archive
+from corrtensor.datasets._formats import read_pnm
+from corrtensor.datasets._places import data_root, incomplete, matching, missing, read_archive
 
 __all__ = ["load_lfwcrop"]
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 from sklearn.utils import Bunch
 
-from corrtensor.datasets.formats import check_shape, read_idx
-from corrtensor.datasets.places import data_root, missing, read_archive
+from corrtensor.datasets._formats import check_shape, read_idx
+from corrtensor.datasets._places import data_root, missing, read_archive
 
 __all__ = ["load_mnist"]
 

@@ -1,10 +1,9 @@
 """The paper's outliers, put in on purpose, with the truth beside them.
 
-Every function here and in ``harder_outliers`` takes samples ``X`` (axis 0 counts them), how many
-outliers, and a source of random numbers; it leaves ``X`` alone and returns ``(X_with_outliers,
-is_outlier)``. Some *add* outliers after the samples; the others *replace* samples drawn at random.
-The number ``n`` is a whole number, or a share in [0, 1) of the returned data: 0.3 added to 70
-samples makes 100.
+Every function takes samples ``X`` (axis 0 counts them), how many outliers, and a source of random
+numbers; it leaves ``X`` alone and returns ``(X_with_outliers, is_outlier)``. Some *add* outliers
+after the samples; the others *replace* samples drawn at random. The number ``n`` is a whole number,
+or a share in [0, 1) of the returned data: 0.3 added to 70 samples makes 100.
 
 "Black" and "white" are the ends of the range of values of ``X``: 0 and 255 for bytes, 0 and 1 for
 floats that lie in [0, 1], else the smallest and the largest entry.
@@ -17,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from corrtensor.datasets.draws import (
+from corrtensor.datasets._draws import (
+    Seed,
     add,
     added_count,
     check_samples,
@@ -25,7 +25,6 @@ from corrtensor.datasets.draws import (
     noise_images,
     value_range,
 )
-from corrtensor.datasets.planted import Seed
 
 __all__ = ["block_outliers", "dummy_outliers", "magnified_outliers"]
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 from sklearn.utils import Bunch
 
-from corrtensor.datasets.formats import read_picture, read_pnm, resize
-from corrtensor.datasets.places import data_root, incomplete, matching, missing, read_archive
+from corrtensor.datasets._formats import read_picture, read_pnm, resize
+from corrtensor.datasets._places import data_root, incomplete, matching, missing, read_archive
 
 __all__ = ["load_yale"]
 

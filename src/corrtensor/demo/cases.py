@@ -47,22 +47,10 @@ class Case:
 class Fit:
     """What one method made of a case.
 
-    Parameters
-    ----------
-    method : str
-        Its name in ``METHODS``.
-    error : float
-        Mean squared residual of the good samples.
-    times_oracle : float
-        That error, divided by the one of the fit which is told who is good.
-    found : int
-        Outliers among as many samples of largest residual as there are outliers.
-    auc : float
-        Chance that an outlier has a larger residual than a good sample.
-    residuals, weights : ndarray of shape (n_samples,)
-        Of all the samples.
-    reconstructions : ndarray
-        Of the shown samples.
+    ``error`` is the mean squared residual of the good samples, ``times_oracle`` that divided by the
+    error of the fit which is told who is good. ``found`` counts the outliers among as many samples
+    of largest residual as there are outliers; ``auc`` is the chance that an outlier has a larger
+    residual than a good sample.
     """
 
     method: str
@@ -144,34 +132,12 @@ def judge(name: str, model: Any, case: Case, oracle_error: float, shown: np.ndar
 
 
 def run_demo(seed: int = 0) -> list[CaseResult]:
-    """Run all the cases of the demo.
-
-    Parameters
-    ----------
-    seed : int, default=0
-        What the outliers are drawn from. The methods themselves draw nothing.
-
-    Returns
-    -------
-    results : list of CaseResult
-        One for each case.
-    """
+    """Run all the cases of the demo; the seed is for the outliers, the methods draw nothing."""
     return [run_case(case) for case in cases(seed)]
 
 
 def rows(results: list[CaseResult]) -> list[dict[str, Any]]:
-    """Return the demo's numbers as one flat record per case and method.
-
-    Parameters
-    ----------
-    results : list of CaseResult
-        What :func:`run_demo` returned.
-
-    Returns
-    -------
-    records : list of dict
-        Plain strings and numbers.
-    """
+    """Return the demo's numbers as one flat record per case and method."""
     return [
         {
             "data": result.case.data,
@@ -190,18 +156,7 @@ def rows(results: list[CaseResult]) -> list[dict[str, Any]]:
 
 
 def origin(seed: int) -> dict[str, Any]:
-    """Return where the demo's numbers come from: parameters, versions, machine.
-
-    Parameters
-    ----------
-    seed : int
-        The seed of the run.
-
-    Returns
-    -------
-    record : dict
-        Plain strings and numbers.
-    """
+    """Return where the demo's numbers come from: parameters, versions, machine."""
     packages = ("corrtensor", "numpy", "scipy", "scikit-learn", "scikit-image", "mlxtend")
     return {
         "seed": seed,

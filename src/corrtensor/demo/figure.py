@@ -25,20 +25,7 @@ TITLES = (
 
 
 def draw_demo(results: list[CaseResult], origin: dict[str, Any]) -> Figure:
-    """Draw the results of the demo.
-
-    Parameters
-    ----------
-    results : list of CaseResult
-        What :func:`corrtensor.demo.run_demo` returned.
-    origin : dict
-        What :func:`corrtensor.demo.origin` returned; printed at the foot.
-
-    Returns
-    -------
-    figure : matplotlib.figure.Figure
-        One band per case.
-    """
+    """Draw the results of the demo, one band for each case; their origin stands at the foot."""
     figure = Figure(figsize=(13, 2.75 * len(results) + 1.5), dpi=110)
     top = 1 - 1.1 / figure.get_figheight()
     bottom = 0.75 / figure.get_figheight()
@@ -148,20 +135,7 @@ def draw_residuals(axes: Any, result: CaseResult) -> None:
 
 
 def save_figure(figure: Figure, path: str | os.PathLike[str]) -> Path:
-    """Write a figure whole or not at all.
-
-    Parameters
-    ----------
-    figure : matplotlib.figure.Figure
-        What to write.
-    path : path-like
-        Where; the ending says the format.
-
-    Returns
-    -------
-    path : Path
-        Where it is.
-    """
+    """Write a figure whole or not at all; the ending says the format."""
     path = Path(path)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:

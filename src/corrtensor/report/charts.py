@@ -22,18 +22,9 @@ TICKS = 5
 
 @dataclass(frozen=True)
 class Scale:
-    """Values to places along an axis.
+    """Values from ``low`` to ``high`` to places along an axis from ``start`` to ``stop``.
 
-    Parameters
-    ----------
-    low, high : float
-        Ends of the axis.
-    start, stop : float
-        Their places.
-    log : bool, default=False
-        Whether equal steps are equal ratios.
-    whole : bool, default=False
-        Whether only whole numbers are ticks.
+    With ``log`` equal steps are equal ratios; with ``whole`` only whole numbers are ticks.
     """
 
     low: float
@@ -105,17 +96,7 @@ def log_ticks(low: float, high: float) -> list[float]:
 
 @dataclass
 class Chart:
-    """All that the template needs to draw a chart.
-
-    Parameters
-    ----------
-    name, label : str
-        Identifier in the page, and what the chart shows, in words.
-    x, y : Scale
-        Axes.
-    x_label, y_label : str
-        What they count.
-    """
+    """All that the template needs to draw a chart; the label says in words what it shows."""
 
     name: str
     label: str

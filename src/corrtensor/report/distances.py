@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from corrtensor.losses import weights_of
-from corrtensor.tasks.features import squared_residuals
+from corrtensor.losses.protocol import weights_of
+from corrtensor.tasks._subspace import squared_residuals
 from corrtensor.tasks.outliers import upper_cut
 
 __all__ = ["Distances", "distances", "score_distances"]
@@ -18,18 +18,10 @@ SIGMA_PER_MAD = 1.4826
 
 @dataclass(frozen=True)
 class Distances:
-    """Distances of all samples, and where usual ones end.
+    """Distances of all samples from the subspace (``residual``) and inside it from its middle.
 
-    Parameters
-    ----------
-    residual : ndarray of shape (n_samples,)
-        Distance from the subspace: what it does not explain.
-    score : ndarray of shape (n_samples,)
-        Distance inside the subspace from its middle.
-    weights : ndarray of shape (n_samples,) or None
-        How much each sample counts, the largest 1; ``None`` if the method has no weights.
-    residual_limit, score_limit : float
-        Where usual distances end, see :class:`corrtensor.TensorOutlierDetector`.
+    The limits are where usual distances end, see :class:`corrtensor.TensorOutlierDetector`.
+    ``weights`` are ``None`` if the method has none.
     """
 
     residual: np.ndarray
@@ -65,20 +57,7 @@ def score_distances(model: Any, X: Any) -> np.ndarray:
 
 
 def distances(model: Any, X: Any) -> Distances:
-    """Measure how unusual samples are to a fitted model.
-
-    Parameters
-    ----------
-    model : estimator
-        A fitted subspace.
-    X : array of shape (n_samples, a_1, ..., a_d)
-        Samples, in memory or on disk.
-
-    Returns
-    -------
-    distances : Distances
-        One number of each kind for every sample.
-    """
+    """Measure how unusual samples, in memory or on disk, are to a fitted model."""
     s = squared_residuals(model, X)
     loss, score = getattr(model, "loss_", None), score_distances(model, X)
     weights = None if loss is None else weights_of(loss, s)

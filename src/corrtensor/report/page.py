@@ -11,8 +11,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from corrtensor.report.page_data import check_request, page_data
-from corrtensor.storage import replacing
+from corrtensor._base.files import replacing
+from corrtensor.report.contents import check_request, page_data
 
 __all__ = ["write_page"]
 

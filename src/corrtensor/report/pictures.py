@@ -23,18 +23,9 @@ BLUE_TO_VERMILION = ((0, 90, 160), (120, 175, 215), (247, 247, 247), (240, 160, 
 
 @dataclass(frozen=True)
 class View:
-    """Which entries of a sample are drawn, and how.
+    """Which entries of a sample are drawn, and how: as a line, a grey or a colour picture.
 
-    Parameters
-    ----------
-    shape : tuple of int
-        Shape of a sample.
-    kind : {"line", "grey", "colour"}
-        What a picture of it is.
-    slices : tuple of int
-        Slices that are drawn, counted through the leading modes; empty if there are none.
-    words : str
-        What a reader is told about it.
+    ``slices`` are those that are drawn, counted through the leading modes; ``words`` tell a reader.
     """
 
     shape: tuple[int, ...]

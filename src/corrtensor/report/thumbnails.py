@@ -73,14 +73,8 @@ def atlas(tiles: Sequence[np.ndarray]) -> dict[str, Any]:
 class Painter:
     """Draws samples, reconstructions and residuals of one stack alike.
 
-    Parameters
-    ----------
-    view : View
-        What is drawn of a sample.
-    limits : tuple of float
-        The values usually drawn darkest and brightest.
-    fixed : bool, default=False
-        Whether no picture may have a range of its own.
+    ``limits`` are the values usually drawn darkest and brightest; if ``fixed``, no picture may have
+    a range of its own.
     """
 
     def __init__(self, view: View, limits: tuple[float, float], *, fixed: bool = False) -> None:

@@ -17,17 +17,17 @@ from sklearn.cluster import KMeans
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from corrtensor.checks import is_share, require_count, require_not_negative
-from corrtensor.chunked import by_chunks
-from corrtensor.samples import unchanged_on_error
-from corrtensor.tasks.density_peaks import DecisionGraph, cutoff_distance, decision_graph
-from corrtensor.tasks.features import (
+from corrtensor._base.checks import is_share, require_count, require_not_negative
+from corrtensor._engine.arrays.dask_lazy import by_chunks
+from corrtensor._engine.transformer import unchanged_on_error
+from corrtensor.tasks._subspace import (
     cores_of,
     fit_subspace,
     name_features,
     read_samples,
     sample_weights,
 )
+from corrtensor.tasks.density_peaks import DecisionGraph, cutoff_distance, decision_graph
 
 __all__ = ["DecisionGraph", "DensityPeaksKMeans"]
 

@@ -8,16 +8,16 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
+from corrtensor._engine.transformer import unchanged_on_error
 from corrtensor.corr_tensor import CorrTensor
-from corrtensor.samples import unchanged_on_error
 from corrtensor.subspace import MultilinearSubspace
-from corrtensor.tasks.features import (
+from corrtensor.tasks._probabilities import ScoringClassifier, fit_temperature
+from corrtensor.tasks._subspace import (
     read_samples,
     sample_weights,
     squared_residuals,
     weighted_median,
 )
-from corrtensor.tasks.probabilities import ScoringClassifier, fit_temperature
 
 __all__ = ["SubspaceClassifier"]
 

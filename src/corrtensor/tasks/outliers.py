@@ -9,11 +9,11 @@ import numpy as np
 from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from corrtensor.checks import is_share
-from corrtensor.chunked import by_chunks
+from corrtensor._base.checks import is_share
+from corrtensor._engine.arrays.dask_lazy import by_chunks
+from corrtensor._engine.transformer import unchanged_on_error
 from corrtensor.corr_tensor import CorrTensor
-from corrtensor.samples import unchanged_on_error
-from corrtensor.tasks.features import (
+from corrtensor.tasks._subspace import (
     differences,
     fit_subspace,
     name_features,

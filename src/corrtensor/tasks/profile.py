@@ -26,8 +26,9 @@ from typing import Any
 import numpy as np
 from sklearn.covariance import ledoit_wolf
 
-from corrtensor.samples import check_finite, is_on_disk
-from corrtensor.sources import LARGE, Source
+from corrtensor._engine.arrays.source import Source
+from corrtensor._engine.large_modes import LARGE
+from corrtensor._engine.shapes import check_finite, is_on_disk
 
 __all__ = ["Normal", "Profile", "fit_profile"]
 

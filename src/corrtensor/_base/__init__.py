@@ -1,0 +1,1 @@
+"""What every room stands on: checks of parameters, names as text, files."""

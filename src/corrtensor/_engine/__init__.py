@@ -1,0 +1,1 @@
+"""From samples to factors: blocks, passes, the solver."""

@@ -1,0 +1,61 @@
+"""Watching a fit: the user's callback and scikit-learn's, after every sweep."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from corrtensor._engine.state import Snapshot
+from corrtensor.losses.protocol import weights_of
+
+try:
+    from sklearn.callback import CallbackSupportMixin, with_callbacks
+except ImportError:  # scikit-learn before 1.9 has none
+
+    class CallbackSupportMixin:  # type: ignore[no-redef]
+        """Stands in for scikit-learn's."""
+
+    def with_callbacks(method: Any) -> Any:
+        """Return the method as it is."""
+        return method
+
+
+__all__ = ["CallbackSupportMixin", "effective_samples", "observer", "with_callbacks"]
+
+Observer = Callable[[Snapshot], object]
+
+
+def effective_samples(weights: np.ndarray) -> float:
+    """Return the number of samples that weights amount to."""
+    return float(weights.sum() ** 2 / np.square(weights).sum())
+
+
+def observer(
+    callback: Callable[..., object] | None, estimator: Any, context: Any
+) -> Observer | None:
+    """Return what the solver calls after every sweep, or nothing if nobody watches.
+
+    ``callback`` is given the sweep, the objective, the number of samples that count and the seconds
+    since the fit began, and ends the fit by returning true. scikit-learn's own callbacks, if any
+    were set, have the ``context`` of the fit and are told about the ``estimator``.
+    """
+    if callback is None and context is None:
+        return None
+    began = time.perf_counter()
+
+    def observe(seen: Snapshot) -> bool:
+        stop = False
+        if context is not None:
+            sweep = context.subcontext(task_name="sweep")
+            sweep.call_on_fit_task_begin(estimator=estimator)
+            sweep.call_on_fit_task_end(estimator=estimator)
+        if callback is not None:
+            count = effective_samples(weights_of(seen.loss, seen.residuals))
+            seconds = time.perf_counter() - began
+            stop = bool(callback(len(seen.objective) - 1, seen.objective[-1], count, seconds))
+        return stop
+
+    return observe

@@ -1,0 +1,264 @@
+"""What one block of samples adds to the statistics: the only hot code.
+
+A block ``x`` is an array ``(n, a_1, ..., a_d)`` of samples less the source's origin. All
+means here are counted from that origin too. Letters as in ``docs/method.md``, section 4.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from corrtensor._engine.products import (
+    Factors,
+    core_squares,
+    expand,
+    fibres,
+    project,
+    row_squares,
+    scatter,
+    unfold,
+)
+from corrtensor._engine.shapes import check_finite
+from corrtensor.losses import Loss
+
+Blocks = Iterable[tuple[int, int, np.ndarray]]
+
+# Where |x|^2 - |core|^2 falls below this share of |x|^2, the difference has lost too many
+# digits and the residual itself is formed.
+CANCELLED = {np.dtype(np.float64): 1e-7, np.dtype(np.float32): 1e-3}
+# Squares beyond this cannot be added up safely.
+LARGEST_SQUARE = 1e290
+
+
+@dataclass
+class Sums:
+    """Weighted sums of one pass, kept as ``exp(shift)`` times moderate numbers."""
+
+    shift: float = -math.inf
+    weight: float = 0.0
+    first: np.ndarray | float = 0.0
+    second: dict[int, np.ndarray] = field(default_factory=dict)
+
+    def rescale(self, shift: float) -> None:
+        """Express the sums in a larger unit, so that no weight overflows."""
+        if shift <= self.shift:
+            return
+        factor = math.exp(self.shift - shift)
+        self.shift = shift
+        self.weight *= factor
+        self.first = self.first * factor
+        self.second = {n: S * factor for n, S in self.second.items()}
+
+    def add(self, weight: float, first: Any, second: dict[int, np.ndarray]) -> None:
+        """Add terms that are already in this unit; arrays once owned are added to in place."""
+        self.weight += weight
+        if isinstance(self.first, np.ndarray):
+            self.first += first
+        else:
+            self.first = np.asarray(first, dtype=np.float64) + self.first
+        for n, S in second.items():
+            if n in self.second:
+                self.second[n] += S
+            else:
+                self.second[n] = S.astype(np.float64)
+
+    def merge(self, other: Sums) -> None:
+        """Add the sums of another part of the data."""
+        if other.shift == -math.inf:
+            return
+        self.rescale(other.shift)
+        other.rescale(self.shift)
+        self.add(other.weight, other.first, other.second)
+
+
+@dataclass
+class Part:
+    """What one chunk gives back: values for its samples, and its share of the sums."""
+
+    sums: Sums = field(default_factory=Sums)
+    norms: list[np.ndarray] = field(default_factory=list)
+    squares: list[np.ndarray] = field(default_factory=list)
+    log_weights: list[np.ndarray] = field(default_factory=list)
+    cores: list[np.ndarray] = field(default_factory=list)
+
+
+def working_copy(factors: Factors, dtype: np.dtype) -> list[np.ndarray | None]:
+    """Return the factors as the products like them: C order, the block's type, even width.
+
+    Columns of zeros change no projection; they are added where they are cheap, because
+    products of an odd width are slow.
+    """
+    padded = []
+    for U in factors:
+        if U is not None:
+            a, k = U.shape
+            more = -k % 8
+            wide = np.zeros((a, k + more if 10 * more <= k else k), dtype)
+            wide[:, :k] = U
+            U = wide
+        padded.append(U)
+    return padded
+
+
+def by_sample(w: np.ndarray, T: np.ndarray) -> np.ndarray:
+    """Shape one number per sample so that it multiplies the samples of ``T``."""
+    return w.astype(T.dtype).reshape(-1, *[1] * (T.ndim - 1))
+
+
+def weighted_sum(w: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Return the sum of the weighted samples."""
+    return (w.astype(x.dtype) @ x.reshape(len(x), -1)).reshape(x.shape[1:])
+
+
+def checked_squares(x: np.ndarray, first: int) -> np.ndarray:
+    """Return the squared norms; numbers that cannot be squared and added are refused."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        norms = row_squares(x)
+    if not (norms < LARGEST_SQUARE).all():
+        check_finite(x, first=first)
+        raise ValueError(
+            f"sample {first + int(norms.argmax())} is too large to be squared beside the others"
+        )
+    return norms
+
+
+@dataclass(frozen=True)
+class RawPass:
+    """The pass behind 2DSVD: weighted sum and scatters of all modes, nothing projected."""
+
+    modes: tuple[int, ...]
+    sketches: Mapping[int, np.ndarray] = field(default_factory=dict)
+
+    def __call__(self, blocks: Blocks, weights: np.ndarray | None = None) -> Part:
+        """Add up one chunk."""
+        part = Part()
+        part.sums.shift = 0.0
+        for lo, hi, x in blocks:
+            part.norms.append(checked_squares(x, lo))
+            w = np.ones(hi - lo) if weights is None else weights[lo:hi]
+            first = weighted_sum(w, x)
+            if weights is not None:
+                x = x * by_sample(np.sqrt(w), x)
+            second = {n: scatter(unfold(x, n), self.sketches.get(n)) for n in self.modes}
+            part.sums.add(float(w.sum()), first, second)
+        return part
+
+
+@dataclass(frozen=True)
+class Projection:
+    """A mean and factors, with what every block needs of them made once for a type."""
+
+    mean: np.ndarray
+    factors: tuple[np.ndarray | None, ...]
+    dtype: np.dtype
+
+    @cached_property
+    def U(self) -> list[np.ndarray | None]:
+        """The factors as the products like them."""
+        return working_copy(self.factors, self.dtype)
+
+    @cached_property
+    def m(self) -> np.ndarray:
+        """The mean in the type of the blocks."""
+        return self.mean.astype(self.dtype)
+
+    @cached_property
+    def mean_square(self) -> float:
+        """The squared norm of the mean."""
+        return float(np.vdot(self.mean, self.mean))
+
+    @cached_property
+    def beside(self) -> np.ndarray:
+        """What of the mean the subspace does not explain."""
+        m = self.mean[None]
+        return (m - expand(project(m, self.factors), self.factors)).ravel()
+
+    def residuals(self, x: np.ndarray, core_squares: np.ndarray, norms: np.ndarray) -> np.ndarray:
+        """Return ``|x - mean|^2 - |core|^2``, or the residual itself where that cancels.
+
+        ``core_squares`` are those of x itself: the mean's part in the subspace drops out.
+        """
+        s = norms - core_squares
+        if self.mean_square:
+            s -= 2 * (x.reshape(len(x), -1) @ self.beside.astype(x.dtype))
+            s += float(self.beside @ self.beside)
+        lost = np.flatnonzero(~(s > CANCELLED[x.dtype] * (norms + self.mean_square)))
+        if lost.size:
+            d = x[lost] - self.m
+            s[lost] = row_squares(d - expand(project(d, self.U), self.U))
+        return s
+
+
+@dataclass(frozen=True)
+class ResidualPass:
+    """Squared residuals alone."""
+
+    at: Projection
+
+    def __call__(self, blocks: Blocks, norms: np.ndarray | None = None) -> Part:
+        """Measure one chunk."""
+        part = Part()
+        for lo, hi, x in blocks:
+            squares = checked_squares(x, lo) if norms is None else norms[lo:hi]
+            part.norms.append(squares)
+            cores = row_squares(project(x, self.at.U))
+            part.squares.append(self.at.residuals(x, cores, squares))
+        return part
+
+
+@dataclass(frozen=True)
+class SweepPass:
+    """One pass of a sweep: residuals and weights if a loss is given, then one mode's scatter.
+
+    Without a loss the weights of the samples are taken as they are. ``centred`` says whether
+    their weighted sum is wanted.
+    """
+
+    at: Projection
+    mode: int
+    loss: Loss | None = None
+    unit: float = 1.0
+    centred: bool = True
+    sketch: np.ndarray | None = None
+
+    def __call__(
+        self,
+        blocks: Blocks,
+        norms: np.ndarray | None = None,
+        log_prior: np.ndarray | None = None,
+        weights: np.ndarray | None = None,
+    ) -> Part:
+        """Measure and add up one chunk."""
+        part = Part()
+        part.sums.shift = -math.inf if weights is None else 0.0
+        for lo, hi, x in blocks:
+            A = fibres(x, self.at.U, self.mode)
+            first: Any = 0.0
+            if weights is not None:
+                w = weights[lo:hi]
+            else:
+                assert norms is not None  # noqa: S101
+                assert self.loss is not None  # noqa: S101
+                cores = core_squares(A, self.at.U[self.mode])
+                s = self.at.residuals(x, cores, norms[lo:hi])
+                log_w = self.loss.log_weight(s * self.unit**2)
+                if log_prior is not None:
+                    log_w = log_w + log_prior[lo:hi]
+                part.squares.append(s)
+                part.log_weights.append(log_w)
+                if not (top := float(log_w.max())) > -math.inf:
+                    continue
+                part.sums.rescale(top)
+                w = np.exp(log_w - part.sums.shift)
+                first = weighted_sum(w, x) if self.centred else first
+            if (w != 1).any():
+                own = None if np.may_share_memory(A, x) else A
+                A = np.multiply(A, by_sample(np.sqrt(w), A), out=own)
+            part.sums.add(float(w.sum()), first, {self.mode: scatter(A, self.sketch)})
+        return part

@@ -1,0 +1,116 @@
+"""Products of tensors and matrices, for a block of samples at a time.
+
+A block ``x`` is an array ``(n, a_1, ..., a_d)``. Letters as in ``docs/method.md``, section 4.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from functools import reduce
+
+import numpy as np
+
+Factors = Sequence[np.ndarray | None]
+# Trailing modes of fewer entries than this make thin products; they are merged into the mode
+# before them, as long as the Kronecker product of the factors has no more rows than the limit.
+THIN, LARGEST_KRON = 8, 1024
+
+
+def contract(T: np.ndarray, U: np.ndarray, mode: int) -> np.ndarray:
+    """Return ``T x_mode U'`` for every sample of ``T``."""
+    before, a, after = T.shape[: mode + 1], T.shape[mode + 1], T.shape[mode + 2 :]
+    width = math.prod(after)
+    if width == 1:
+        P = T.reshape(-1, a) @ U
+    elif width < THIN and a * width <= LARGEST_KRON:
+        P = T.reshape(-1, a * width) @ np.kron(U, np.eye(width, dtype=U.dtype))
+    else:
+        P = np.matmul(U.T, T.reshape(-1, a, width))
+    return P.reshape(*before, U.shape[1], *after)
+
+
+def project(T: np.ndarray, factors: Factors, skip: Collection[int] = ()) -> np.ndarray:
+    """Project every sample by the factors, those that shrink it most first."""
+    shrinking = [
+        (U.shape[1] / U.shape[0], n, U)
+        for n, U in enumerate(factors)
+        if U is not None and n not in skip
+    ]
+    for _, n, U in sorted(shrinking, key=lambda entry: entry[:2]):
+        T = contract(T, U, n)
+    return T
+
+
+def expand(cores: np.ndarray, factors: Factors) -> np.ndarray:
+    """Return ``core x_1 U_1 ... x_d U_d`` for every core."""
+    for n, U in enumerate(factors):
+        if U is not None:
+            cores = contract(cores, U.T, n)
+    return cores
+
+
+def unfold(T: np.ndarray, mode: int) -> np.ndarray:
+    """Return the fibres of one mode of every sample as rows: ``(n, rest, a_mode)``.
+
+    In memory the mode comes last, or else first: both serve the products, and moving it first
+    copies long runs of numbers, where moving it last would copy them one by one.
+    """
+    n, a = len(T), T.shape[mode + 1]
+    if mode == T.ndim - 2:
+        return T.reshape(n, -1, a)
+    return np.moveaxis(T, mode + 1, 0).reshape(a, n, -1).transpose(1, 2, 0)
+
+
+def fibres(x: np.ndarray, factors: Factors, mode: int) -> np.ndarray:
+    """Return the fibres of one mode of the samples projected by all the other factors."""
+    shape = x.shape[mode + 2 :]
+    tail = [np.eye(a) if U is None else U for a, U in zip(shape, factors[mode + 1 :], strict=True)]
+    small = math.prod(shape[1:]) < THIN and math.prod(shape) <= LARGEST_KRON
+    if not tail or (len(tail) > 1 and not small) or factors[mode + 1] is None:
+        return unfold(project(x, factors, (mode,)), mode)
+    # Projecting what follows the mode can put the mode first in memory, at no cost.
+    K = reduce(np.kron, tail).astype(x.dtype, copy=False)
+    T = project(x, factors[:mode]).reshape(-1, x.shape[mode + 1], len(K))
+    B = np.empty((T.shape[1], len(T), K.shape[1]), x.dtype)
+    np.matmul(T, K, out=B.transpose(1, 0, 2))
+    return B.reshape(len(B), len(x), -1).transpose(1, 2, 0)
+
+
+def scatter(A: np.ndarray, sketch: np.ndarray | None = None) -> np.ndarray:
+    """Return ``A'A`` of the rows of all samples, or that times ``sketch``."""
+    A = A.reshape(-1, A.shape[-1])
+    return A.T @ A if sketch is None else A.T @ (A @ sketch.astype(A.dtype, copy=False))
+
+
+def recenter(
+    S: np.ndarray,
+    weight: float,
+    first: np.ndarray,
+    mean: np.ndarray,
+    factors: Factors,
+    mode: int,
+    sketch: np.ndarray | None = None,
+) -> np.ndarray:
+    """Turn a scatter about the origin into one about ``mean`` (``docs/method.md``, section 4)."""
+    C = fibres(mean[None], factors, mode)[0]
+    F = fibres((first / weight)[None], factors, mode)[0]
+    right = (C, F) if sketch is None else (C @ sketch, F @ sketch)
+    return S - weight * (F.T @ right[0] + C.T @ right[1] - C.T @ right[0])
+
+
+def row_squares(T: np.ndarray) -> np.ndarray:
+    """Return the squared norm of every sample."""
+    rows = T.reshape(len(T), -1)
+    return np.vecdot(rows, rows).astype(np.float64)
+
+
+def core_squares(A: np.ndarray, U: np.ndarray | None) -> np.ndarray:
+    """Return the squared norm of every sample's core, from the fibres of one mode."""
+    assert U is not None  # noqa: S101
+    first = A.transpose(2, 0, 1)
+    if not first.flags.c_contiguous:
+        return row_squares(A @ U)
+    cores = U.T @ first.reshape(len(first), -1)
+    squares = np.einsum("ij,ij->j", cores, cores)
+    return squares.reshape(len(A), -1).sum(axis=1, dtype=np.float64)

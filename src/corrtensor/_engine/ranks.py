@@ -1,0 +1,63 @@
+"""Ranks: those that were asked for, and those that the data tell."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+Rank = int | float | str | None
+
+
+def choose_rank(eigenvalues: np.ndarray, rule: float | str) -> int:
+    """Return how many leading eigenvalues hold a share of their sum, or stand out by themselves.
+
+    They stand out where two normal populations explain the logarithms of the eigenvalues best:
+    the profile likelihood of Zhu and Ghodsi (2006).
+    """
+    falling = np.maximum(np.sort(eigenvalues)[::-1], 0)
+    if not isinstance(rule, str):
+        return int(np.searchsorted(np.cumsum(falling), rule * falling.sum() * (1 - 1e-12))) + 1
+    logs = np.log(falling[falling > 1e-12 * falling[0]])
+    if len(logs) < 3:
+        return len(logs) or 1
+    spread = [
+        np.square(logs[:k] - logs[:k].mean()).sum() + np.square(logs[k:] - logs[k:].mean()).sum()
+        for k in range(1, len(logs))
+    ]
+    return int(np.argmin(spread)) + 1
+
+
+def check_ranks(ranks: Any, shape: tuple[int, ...]) -> tuple[Rank, ...]:
+    """Return one checked rank per mode."""
+    several = isinstance(ranks, tuple | list) or (isinstance(ranks, np.ndarray) and ranks.ndim == 1)
+    entries = tuple(ranks) if several else (ranks,) * len(shape)
+    if len(entries) != len(shape):
+        raise ValueError(
+            f"ranks={ranks!r} has {len(entries)} entries; the samples have {len(shape)} modes, "
+            f"their shape is {shape}"
+        )
+    checked = tuple(
+        _check_rank(k, n, a, ranks) for n, (k, a) in enumerate(zip(entries, shape, strict=True))
+    )
+    if all(k is None for k in checked):
+        raise ValueError(f"ranks={ranks!r} leaves every mode of the samples whole; give one a rank")
+    return checked
+
+
+def _check_rank(k: Any, mode: int, size: int, ranks: Any) -> Rank:
+    if k is None or (isinstance(k, str) and k == "auto"):
+        return k
+    if isinstance(k, bool | np.bool_) or not isinstance(k, int | float | np.integer | np.floating):
+        raise TypeError(f"ranks={ranks!r}: {k!r} is not an int, a share of energy, 'auto' or None")
+    if isinstance(k, float | np.floating):
+        if not 0 < k < 1:
+            raise ValueError(
+                f"ranks={ranks!r}: a share of energy lies between 0 and 1, not at {k!r}"
+            )
+        return float(k)
+    if k < 1:
+        raise ValueError(f"ranks={ranks!r}: a rank is at least 1, not {k!r}")
+    if k > size:
+        raise ValueError(f"ranks={ranks!r}: mode {mode + 1} of the samples has only {size} entries")
+    return int(k)

@@ -1,0 +1,160 @@
+"""The shape of the samples: axis 0 counts them, the other axes are their modes.
+
+Every estimator takes samples as tensors, ``(N, a, b, ...)``, or flattened, ``(N, a*b*...)``
+with ``sample_shape=(a, b, ...)``. What comes in flat goes out flat.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from sklearn.utils.validation import check_array, validate_data
+
+from corrtensor._base.checks import is_whole
+
+
+@runtime_checkable
+class Sliceable(Protocol):
+    """An array that may live on disk: zarr, h5py, memmap, Dask, or anything like them."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its shape, samples along axis 0."""
+        ...
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Its type."""
+        ...
+
+    def __getitem__(self, key: Any) -> Any: ...
+
+
+def as_float(dtype: np.dtype) -> np.dtype:
+    """Return the type to work in: single precision stays single, all else becomes double."""
+    return np.dtype(np.float32 if dtype in (np.float16, np.float32) else np.float64)
+
+
+def is_on_disk(X: Any) -> bool:
+    """Tell whether ``X`` must be read slice by slice (not a NumPy array, list or table)."""
+    if isinstance(X, np.ndarray | list | tuple) or hasattr(X, "iloc") or hasattr(X, "tocsr"):
+        return False
+    return isinstance(X, Sliceable) and not np.isscalar(X)
+
+
+def resolve_shape(sample_shape: tuple[int, ...], n_features: int) -> tuple[int, ...]:
+    """Check a sample shape against the number of features; one entry may be -1."""
+    entries = (
+        sample_shape if isinstance(sample_shape, tuple | list | np.ndarray) else (sample_shape,)
+    )
+    if not all(is_whole(a) for a in entries):
+        raise TypeError(f"sample_shape={sample_shape!r} must be a tuple of integers")
+    shape = tuple(int(a) for a in entries)
+    known = math.prod(a for a in shape if a != -1)
+    if shape.count(-1) == 1 and known > 0 and n_features % known == 0:
+        return tuple(n_features // known if a == -1 else a for a in shape)
+    if not shape or min(shape) < 1 or math.prod(shape) != n_features:
+        raise ValueError(
+            f"sample_shape={sample_shape!r} does not multiply up to the {n_features} features of X"
+        )
+    return shape
+
+
+def count_axes(X: Any) -> int:
+    """Return how many axes an array, a table or a nested list has."""
+    return len(X.shape if hasattr(X, "shape") else np.asarray(X).shape)
+
+
+def forget_names(estimator: Any) -> None:
+    """Drop the names of the columns of an earlier table."""
+    if hasattr(estimator, "feature_names_in_"):
+        del estimator.feature_names_in_
+
+
+def check_nonempty(X: Any) -> None:
+    """Raise a ``ValueError`` if an array has no samples, or samples without entries."""
+    if 0 in X.shape:
+        raise ValueError(f"X of shape {tuple(X.shape)} has an empty axis")
+
+
+class MissingCells(ValueError):
+    """Some cells of the samples are NaN; none is infinite."""
+
+
+def with_gaps(X: Any) -> Any:
+    """Return an array with NaN in the place of masked entries; anything else as it is."""
+    if not np.ma.isMaskedArray(X):
+        return X
+    if X.mask is np.ma.nomask or not X.mask.any():
+        return X.data
+    return X.astype(as_float(X.dtype)).filled(np.nan)
+
+
+def refuse_masked(X: Any) -> None:
+    """Raise a ``ValueError`` if entries of an array are masked: they would count all the same."""
+    parts = X if isinstance(X, list | tuple) else (X,)
+    masked = sum(int(np.ma.getmaskarray(part).sum()) for part in parts if np.ma.isMaskedArray(part))
+    if masked:
+        raise ValueError(
+            f"{masked} entries of X are masked, and samples with missing entries cannot be used: "
+            "leave those samples out, or fill them, as in X.filled(0)"
+        )
+
+
+def check_in_memory(estimator: Any, X: Any, *, reset: bool) -> np.ndarray:
+    """Return X as an array of real numbers; keep, or check, the number and names of features."""
+    if estimator.__sklearn_tags__().input_tags.allow_nan:
+        X = with_gaps(X)
+    refuse_masked(X)
+    options = {"ensure_all_finite": False, "dtype": "numeric"}
+    if count_axes(X) <= 2:
+        X = validate_data(estimator, X, reset=reset, **options)
+    else:
+        X = check_array(X, allow_nd=True, estimator=estimator, **options)
+        check_nonempty(X)
+        if reset:
+            estimator.n_features_in_ = math.prod(X.shape[1:])
+            forget_names(estimator)
+    if X.dtype.kind not in "fiub":
+        raise ValueError(f"X must hold real numbers; its type is {X.dtype}")
+    return X
+
+
+def flatten_if(T: np.ndarray, flat: bool) -> np.ndarray:
+    """Give samples back the way they came."""
+    return T.reshape(len(T), -1) if flat else T
+
+
+def check_finite(
+    X: np.ndarray, *, name: str = "X", first: int = 0, at: np.ndarray | None = None
+) -> None:
+    """Raise a ``ValueError`` that names the first sample with a NaN or an infinity.
+
+    The samples are those from ``first`` on, or those with the indices ``at``.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(X.sum()):
+            return
+    bad = ~np.isfinite(X.reshape(len(X), -1)).all(axis=1)
+    if bad.any():
+        kind = ValueError if np.isinf(X).any() else MissingCells
+        raise kind(
+            f"{name} contains NaN or infinity: {int(bad.sum())} of {len(X)} samples read, "
+            f"the first is sample {first + int(bad.argmax()) if at is None else at[bad.argmax()]}"
+        )
+
+
+def refuse_infinite(X: np.ndarray, *, first: int = 0, at: np.ndarray | None = None) -> None:
+    """Raise a ``ValueError`` that names the first sample with an infinity; NaN is in order."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(X.sum()):
+            return
+    bad = np.isinf(X.reshape(len(X), -1)).any(axis=1)
+    if bad.any():
+        raise ValueError(
+            f"X contains infinity: {int(bad.sum())} of {len(X)} samples read, the first is sample "
+            f"{first + int(bad.argmax()) if at is None else at[bad.argmax()]}; "
+            "a cell that is missing is NaN, as in X[np.isinf(X)] = np.nan"
+        )

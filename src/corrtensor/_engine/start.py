@@ -1,0 +1,91 @@
+"""2DSVD: the mean, and the leading eigenvectors of the scatters of the raw samples.
+
+The start of every iteration (``docs/method.md``, section 2), and a published method by itself.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.linalg import eigh
+
+from corrtensor._engine.arrays.source import Source
+from corrtensor._engine.eigenvectors import fix_signs, leading
+from corrtensor._engine.large_modes import LARGE, first_basis, leading_of_large
+from corrtensor._engine.passes import RawPass
+from corrtensor._engine.products import recenter, unfold
+from corrtensor._engine.ranks import Rank, choose_rank
+from corrtensor._engine.state import State
+from corrtensor._engine.threads import single_blas
+
+
+def spectral(
+    source: Source,
+    ranks: tuple[Rank, ...],
+    *,
+    centered: bool = True,
+    weights: np.ndarray | None = None,
+) -> State:
+    """Start from 2DSVD: mean and leading eigenvectors of the raw scatters."""
+    shape = source.sample_shape
+    modes = tuple(n for n, k in enumerate(ranks) if k is not None)
+    large = {n for n in modes if shape[n] > LARGE}
+    # Of a large mode the first pass sees the scatter through random directions.
+    seen = {n: first_basis(ranks[n], shape[n]) for n in large}
+    part = source.reduce(RawPass(modes, seen), weights=weights)
+    total, first = part.sums.weight, np.asarray(part.sums.first)
+    mean = first / total if centered else np.zeros(shape)
+    whole: list[np.ndarray | None] = [None] * len(ranks)
+    factors = list(whole)
+    spares = {}
+    norms = np.concatenate(part.norms)
+
+    def centred(S: np.ndarray, n: int, Q: np.ndarray | None) -> np.ndarray:
+        return recenter(S, total, first, mean, whole, n, Q) if centered else S
+
+    def apply(n: int, Q: np.ndarray) -> np.ndarray:
+        again = source.reduce(RawPass((n,), {n: Q}), weights=weights)
+        return centred(again.sums.second[n], n, Q)
+
+    with single_blas():
+        for n in modes:
+            k, S = ranks[n], centred(part.sums.second[n], n, seen.get(n))
+            if n in large:
+                energy = float(norms.sum() if weights is None else norms @ weights)
+                energy -= total * float(np.vdot(mean, mean))
+                U, spares[n] = leading_of_large(S, seen[n], k, energy, n, apply)
+                factors[n] = fix_signs(U)
+                continue
+            if isinstance(k, float | str):
+                k = choose_rank(eigh(S, eigvals_only=True, check_finite=False), k)
+            factors[n] = leading(S, k)  # type: ignore[arg-type]
+    return State(mean, tuple(factors), norms, spares=spares)
+
+
+def leading_of_some(
+    source: Source, weights: np.ndarray, mean: np.ndarray, mode: int, k: int
+) -> np.ndarray:
+    """Return about ``k`` leading directions of a large mode, learned from some of its fibres."""
+    shape, n = source.sample_shape, source.n_samples
+    others = math.prod(shape) // shape[mode]
+    places = np.linspace(0, others - 1, min(others, -(-2 * k // n))).astype(int)
+    A = np.empty((n, len(places), shape[mode]))
+    source.fill(A, lambda x: unfold(x - mean.astype(x.dtype), mode)[:, places])
+    A = (A * np.sqrt(weights)[:, None, None])[weights > 0].reshape(-1, shape[mode])
+    if len(A) >= shape[mode]:
+        return leading(A.T @ A, k)
+    # By way of the smaller Gram matrix; an orthonormal basis also where that has no energy left.
+    return np.linalg.qr(A.T @ leading(A @ A.T, min(len(A), k)))[0]
+
+
+def refuse_identical(start: State, sample_weight: np.ndarray | None, eps: float) -> None:
+    """Raise a ``ValueError`` when the samples that count do not differ."""
+    assert start.norms is not None  # noqa: S101
+    w = np.ones(len(start.norms)) if sample_weight is None else sample_weight
+    square = float(w @ start.norms)
+    if square - w.sum() * float(np.vdot(start.mean, start.mean)) <= 16 * eps * square:
+        raise ValueError(
+            f"all {np.count_nonzero(w)} samples of shape {start.mean.shape} are identical: "
+            "there is no subspace to learn"
+        )

@@ -1,0 +1,112 @@
+"""What a fitted subspace does with samples: cores, reconstructions, distances."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from corrtensor._engine.arrays.dask_lazy import by_chunks
+from corrtensor._engine.arrays.source import Source, check_output
+from corrtensor._engine.passes import ResidualPass
+from corrtensor._engine.products import expand, project
+from corrtensor._engine.shapes import is_on_disk
+from corrtensor._engine.transformer import TensorTransformer
+
+
+class SubspaceTransformer(TensorTransformer):
+    """The methods of a subspace that has been learned; ``fit`` is its subclass's."""
+
+    mean_: np.ndarray
+    factors_: tuple[np.ndarray | None, ...]
+    n_jobs: int | None
+    block_size: int | None
+
+    def _source(self, X: Any) -> tuple[Source, bool]:
+        check_is_fitted(self)
+        X, flat = self._check(X)
+        options: dict[str, Any] = {"n_jobs": self.n_jobs, "block_size": self.block_size}
+        # Where cells may be missing, whoever reads them sees to it.
+        options["missing"] = self.__sklearn_tags__().input_tags.allow_nan
+        return Source(X, origin=self.mean_, **options), flat
+
+    @by_chunks
+    def transform(self, X: Any, out: Any = None) -> Any:
+        """Project samples onto the subspace.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, a_1, ..., a_d) or (n_samples, n_features)
+            Samples, in memory, on disk or in a Dask array.
+        out : array of the result's shape, default=None
+            Where to write, block by block: an array in memory or on disk (memmap, zarr, HDF5).
+            Should anything fail on the way, it is filled with NaN.
+
+        Returns
+        -------
+        cores : ndarray of shape (n_samples, k_1, ..., k_d), or flat if X is; or ``out``
+            The cores, ``(X - mean) x_1 U_1' ... x_d U_d'``. For a Dask array, a Dask array with
+            the same chunks, not yet computed.
+        """
+        source, flat = self._source(X)
+        core = (math.prod(self.core_shape_),) if flat else self.core_shape_
+        cores = check_output(out, (source.n_samples, *core), source.dtype)
+        factors = [None if U is None else U.astype(source.dtype) for U in self.factors_]
+        unit = source.dtype.type(source.unit)
+        source.fill(cores, lambda x: project(x, factors) * unit)
+        return cores
+
+    @by_chunks
+    def inverse_transform(self, X: Any, out: Any = None) -> Any:
+        """Reconstruct samples from their cores.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, k_1, ..., k_d), or flattened
+            Cores, in memory, on disk or in a Dask array.
+        out : array of the result's shape, default=None
+            Where to write, as in :meth:`transform`.
+
+        Returns
+        -------
+        X_new : ndarray of shape (n_samples, a_1, ..., a_d), or flat if the cores are; or ``out``
+            ``mean + core x_1 U_1 ... x_d U_d``; lazy, as in :meth:`transform`.
+        """
+        if is_on_disk(X):
+            check_is_fitted(self)
+            if tuple(X.shape[1:]) != self.core_shape_:
+                raise ValueError(
+                    f"transformed samples have shape {self.core_shape_}; "
+                    f"an array of shape {X.shape} was given"
+                )
+            cores, flat = X, len(X.shape) == 2
+        else:
+            cores, flat = self._check_cores(X)
+        source = Source(cores, origin=np.zeros(1), n_jobs=self.n_jobs, block_size=self.block_size)
+        shape = (math.prod(self.sample_shape_),) if flat else self.sample_shape_
+        made = check_output(out, (source.n_samples, *shape), source.dtype)
+        factors = [None if U is None else U.astype(source.dtype) for U in self.factors_]
+        mean, unit = self.mean_.astype(source.dtype), source.dtype.type(source.unit)
+        source.fill(made, lambda x: expand(x, factors) * unit + mean)
+        return made
+
+    @by_chunks
+    def residuals(self, X: Any) -> np.ndarray:
+        """Return the squared distance of each sample from the subspace.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, a_1, ..., a_d) or (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        residuals : ndarray of shape (n_samples,)
+            Squared residuals; lazy, as in :meth:`transform`.
+        """
+        source, _ = self._source(X)
+        zero = np.zeros(self.sample_shape_)
+        part = source.measure(ResidualPass(source.at(zero, self.factors_)))
+        return np.concatenate(part.squares) * source.unit**2

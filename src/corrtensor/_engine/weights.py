@@ -1,0 +1,36 @@
+"""Weights that a user gives to samples."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import _check_sample_weight
+
+
+def times(weights: np.ndarray, sample_weight: np.ndarray | None) -> np.ndarray:
+    """Return weights times those the user gave, if any."""
+    return weights if sample_weight is None else weights * sample_weight
+
+
+def check_weight(sample_weight: ArrayLike | None, X: Any) -> np.ndarray | None:
+    """Return checked weights of samples, or ``None`` if all count alike."""
+    if sample_weight is None:
+        return None
+    weight: np.ndarray = _check_sample_weight(
+        sample_weight, X, dtype=np.float64, ensure_non_negative=True
+    )
+    if np.count_nonzero(weight) < 2:
+        raise ValueError("sample_weight leaves fewer than two samples that count")
+    largest = float(weight.max())
+    # Weights count beside one another; huge or tiny ones would overflow in sums.
+    return weight if 1e-30 < largest < 1e30 else weight / largest
+
+
+def log_of(sample_weight: np.ndarray | None) -> np.ndarray | None:
+    """Return logarithms of weights, of which some may be zero."""
+    if sample_weight is None:
+        return None
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(sample_weight))

@@ -1,0 +1,240 @@
+"""Commands from files to files: fit, transform, reconstruct."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from corrtensor._base.names import printable
+from corrtensor.cli import options
+from corrtensor.cli.output import Voice, exit_codes
+from corrtensor.cli.steps import (
+    blocks,
+    check_shape,
+    claimed,
+    fit_with_progress,
+    load_model,
+    name_of,
+    open_stack,
+    samples_of,
+    times,
+)
+
+if TYPE_CHECKING:
+    from corrtensor.io import Stack
+
+__all__ = ["add_commands"]
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Add the commands to the application."""
+    app.command()(fit)
+    app.command()(transform)
+    app.command()(reconstruct)
+
+
+def fit(
+    where: options.Input,
+    out: Annotated[str, typer.Option("-o", "--out", help="Model file to write.")] = "model.ct",
+    ranks: options.Ranks = "0.95",
+    method: Annotated[
+        str, typer.Option(help="Corr-Tensor, MPCA, R1-Tensor, GLRAM, 2DSVD, ...")
+    ] = "Corr-Tensor",
+    alpha: Annotated[
+        float | None, typer.Option(help="Corr-Tensor: power of the residual in the kernel.")
+    ] = None,
+    beta: Annotated[float | None, typer.Option(help="Corr-Tensor: bandwidth.")] = None,
+    breakdown: Annotated[
+        float | None,
+        typer.Option(
+            min=0, max=0.5, help="Corr-Tensor: largest share of outliers; 0 rejects no group."
+        ),
+    ] = None,
+    max_iter: Annotated[int | None, typer.Option(min=1, help="Most sweeps.")] = None,
+    checkpoint: Annotated[
+        str | None,
+        typer.Option(help="File in which to keep where the fit stands; a killed one goes on."),
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option(help="Also write a page about the fit, .html.")
+    ] = None,
+    size: options.Size = None,
+    colour: options.Colour = None,
+    axis: options.Axis = 0,
+    cluster: options.Cluster = None,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Learn the structure of samples, some of them spoiled, and save it as a model.
+
+    Example: corrtensor fit faces --ranks 20,20 -o faces.ct --report faces.html
+    """
+    voice = Voice(as_json, quiet)
+    settings: dict[str, Any] = {"alpha": alpha, "beta": beta, "breakdown": breakdown}
+    settings |= {"max_iter": max_iter, "checkpoint": checkpoint}
+    model = build(method, options.parse_ranks(ranks), settings)
+    shape = options.parse_size(size)
+    # The estimator holds the checkpoint.
+    with exit_codes(voice), claimed(out, report, inputs=[where], later=[checkpoint]):
+        stack = open_stack(voice, where, shape, colour, axis)
+        check_ranks_fit(model, stack)
+        from corrtensor.clusters import on_cluster
+        from corrtensor.storage import save
+
+        with on_cluster(cluster, samples_of(stack) if cluster is None else stack.array) as X:
+            seconds = fit_with_progress(voice, "fitting", model, X)
+        save(model, out)
+        record = describe_fit(model, stack, seconds)
+        lines = [*fit_lines(record), f"Model: {out}"]
+        if report is not None:
+            from corrtensor.cli.report import write_report
+
+            write_report(voice, report, model, stack, where)
+            lines.append(f"Page: {report}")
+        files = {"model": out, "report": None if report is None else str(report)}
+        voice.result({**files, **record}, *lines)
+
+
+def build(method: str, ranks: Any, settings: dict[str, Any]) -> Any:
+    """Return the estimator that the options describe."""
+    from corrtensor.methods import METHODS, make
+
+    try:
+        model = make(method, ranks)
+        given = {name: value for name, value in settings.items() if value is not None}
+        wrong = [name for name in given if name not in model.get_params()]
+        if wrong:
+            raise ValueError(f"--{wrong[0].replace('_', '-')} is no setting of {method}")
+        model.set_params(**given)
+        if hasattr(model, "_loss"):
+            model._loss()
+        return model
+    except (ValueError, TypeError) as error:
+        text = str(error)
+        if "no such method" in text:
+            text = f"--method {method}: there are {', '.join(METHODS)}"
+        raise typer.BadParameter(text) from None
+
+
+def check_ranks_fit(model: Any, stack: "Stack") -> None:
+    """Raise a ``BadParameter`` if the ranks do not go with the shape of the samples."""
+    from corrtensor._engine.ranks import check_ranks
+    from corrtensor.subspace import MultilinearSubspace
+
+    if isinstance(model, MultilinearSubspace):
+        try:
+            check_ranks(model.ranks, stack.shape[1:])
+        except (ValueError, TypeError) as error:
+            raise typer.BadParameter(str(error)) from None
+
+
+def describe_fit(model: Any, stack: "Stack", seconds: float) -> dict[str, Any]:
+    """Return what is worth knowing about a fit."""
+    weights = getattr(model, "weights_", None)
+    low = [] if weights is None else [k for k in weights.argsort() if weights[k] < 0.5]
+    return {
+        "method": type(model).__name__,
+        "n_samples": len(stack),
+        "sample_shape": stack.shape[1:],
+        "ranks": model.core_shape_,
+        "n_iter": getattr(model, "n_iter_", None),
+        "converged": getattr(model, "converged_", None),
+        "seconds": round(seconds, 3),
+        "rejected": [name_of(stack, k) for k in low],
+        "skipped": [{"name": entry.name, "reason": entry.reason} for entry in stack.skipped],
+    }
+
+
+def fit_lines(record: dict[str, Any]) -> tuple[str, str]:
+    """Return a fit in words."""
+    sweeps = "" if record["n_iter"] is None else f" after {record['n_iter']} sweeps"
+    rejected = [printable(name) for name in record["rejected"]]
+    names = f": {', '.join(rejected[:5])}{', ...' if len(rejected) > 5 else ''}" if rejected else ""
+    return (
+        f"{record['n_samples']} samples of {times(record['sample_shape'])}, "
+        f"cores of {times(record['ranks'])}{sweeps}, {record['seconds']:.1f} s",
+        f"{len(rejected)} samples hardly count{names}",
+    )
+
+
+def transform(
+    model: options.Model,
+    where: options.Input,
+    out: Annotated[
+        str, typer.Option("-o", "--out", help="Where the cores go: .npy, .npz, .h5::name, .zarr.")
+    ] = "cores.npy",
+    size: options.Size = None,
+    colour: options.Colour = None,
+    axis: options.Axis = 0,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Write the small core of every sample: its features.
+
+    Example: corrtensor transform faces.ct new-faces -o cores.npy
+    """
+    write_samples(Voice(as_json, quiet), "transform", model, where, out,
+                  (options.parse_size(size), colour, axis))  # fmt: skip
+
+
+def reconstruct(
+    model: options.Model,
+    where: options.Input,
+    out: Annotated[
+        str,
+        typer.Option(
+            "-o", "--out", help="A folder for PNG pictures, or a .npy, .npz, .h5::name, .zarr file."
+        ),
+    ] = "reconstructions.npy",
+    size: options.Size = None,
+    colour: options.Colour = None,
+    axis: options.Axis = 0,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Write every sample as the subspace sees it; cores are taken as well as samples.
+
+    Example: corrtensor reconstruct faces.ct faces -o clean
+    """
+    write_samples(Voice(as_json, quiet), "reconstruct", model, where, out,
+                  (options.parse_size(size), colour, axis))  # fmt: skip
+
+
+def write_samples(
+    voice: Voice, task: str, path: str, where: str, out: str, reading: tuple[Any, Any, int]
+) -> None:
+    """Send samples through a model, block by block, into a file."""
+    from corrtensor.io.writing import check_output_name, open_output
+
+    pictures = task == "reconstruct"
+    try:
+        check_output_name(out, pictures=pictures)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+    with exit_codes(voice), claimed(inputs=[path, where], later=[out]):
+        model = load_model(path, "transform", "inverse_transform")
+        stack = open_stack(voice, where, *reading)
+        cores = pictures and tuple(stack.shape[1:]) == model.core_shape_ != model.sample_shape_
+        if not cores:
+            check_shape(path, model, stack, where)
+        from corrtensor._engine.shapes import as_float
+
+        one = model.sample_shape_ if pictures else model.core_shape_
+        shape, dtype = (len(stack), *one), as_float(stack.dtype)
+        span = None if Path(out).suffix else black_and_white(voice, stack)
+        with open_output(out, shape, dtype, names=stack.names, values=span) as write:
+            for block in blocks(voice, task, stack):
+                small = block if cores else model.transform(block)
+                write((model.inverse_transform(small) if pictures else small).reshape(-1, *one))
+        record = {"out": out, "n_samples": len(stack), "shape": shape, "dtype": str(dtype)}
+        voice.result(record, f"{times(shape)} numbers: {out}")
+
+
+def black_and_white(voice: Voice, stack: "Stack") -> tuple[float, float]:
+    """Return which values shall be black and white in pictures of samples."""
+    whole = {"uint8": 255.0, "uint16": 65535.0}
+    if str(stack.dtype) in whole:
+        return 0.0, whole[str(stack.dtype)]
+    ends = [(float(b.min()), float(b.max())) for b in blocks(voice, "range of values", stack)]
+    low, high = min(e[0] for e in ends), max(e[1] for e in ends)
+    return low, high

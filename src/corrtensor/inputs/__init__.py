@@ -1,6 +1,0 @@
-"""Samples from files: folders of images, array files, multi-page TIFF, video."""
-
-from corrtensor.inputs.opening import SUFFIXES, open_labels, open_samples
-from corrtensor.inputs.stack import InputError, Skipped, Stack
-
-__all__ = ["SUFFIXES", "InputError", "Skipped", "Stack", "open_labels", "open_samples"]

@@ -1,0 +1,6 @@
+"""Samples from files: folders of images, array files, multi-page TIFF, video."""
+
+from corrtensor.io.opening import SUFFIXES, open_labels, open_samples
+from corrtensor.io.stack import InputError, Skipped, Stack
+
+__all__ = ["SUFFIXES", "InputError", "Skipped", "Stack", "open_labels", "open_samples"]

@@ -1,0 +1,287 @@
+"""Arrays in files: .npy, .npz, .mat, HDF5 and zarr, each read slice by slice.
+
+``file::name`` chooses an array of a file that holds several. Without a name, the only array of
+two or more axes is taken.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import os
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from corrtensor._base.files import check_regular, is_inside, open_regular
+from corrtensor.io.stack import InputError, Spool, Turned, need
+
+__all__ = ["choose", "is_at_home", "open_hdf5", "open_mat", "open_npy", "open_npz", "open_zarr"]
+
+NUMBERS = "fiub"
+# No array needs a longer description.
+LONGEST_HEADER = 1 << 14
+# Groups in groups in an HDF5 file.
+DEEPEST = 64
+# So many chunks may be missing from any store, and so many for each file from a larger one.
+FEW_CHUNKS, MOST_MISSING = 4096, 1000
+# These are about the machine; anything else that reading raises is about the file.
+NOT_THE_FILE = (OSError, MemoryError)
+
+
+def choose(path: Path, shapes: Mapping[str, tuple[int, ...]], name: str | None, least: int) -> str:
+    """Return the name of the array to take; raise if there is none, or no telling which."""
+    listing = ", ".join(f"{key} {shape}" for key, shape in list(shapes.items())[:12]) or "none"
+    if name is not None:
+        if name in shapes:
+            return name
+        raise InputError(f"{path} has no array {name}; its arrays: {listing}")
+    fit = [key for key, shape in shapes.items() if len(shape) >= least]
+    if len(fit) == 1:
+        return fit[0]
+    if not fit:
+        raise InputError(f"{path} holds no array of at least {least} axes; its arrays: {listing}")
+    raise InputError(
+        f"{path} holds several arrays: {listing}; choose one, as in {path.name}::{fit[0]}"
+    )
+
+
+def open_npy(path: Path) -> Any:
+    """Map a ``.npy`` file."""
+    try:
+        with open_regular(path) as file:
+            shape, fortran, dtype, start = read_npy_header(file)
+        return mapped(path, start, shape, fortran, dtype)
+    except (InputError, *NOT_THE_FILE):
+        raise
+    except Exception as error:
+        raise InputError(f"{path} is no .npy file that can be used: {error}") from error
+
+
+def read_npy_header(file: Any) -> tuple[tuple[int, ...], bool, np.dtype, int]:
+    """Return shape, order and type from the beginning of a ``.npy`` file, and its length.
+
+    A header may say that it is 4 GB long, and would be read before it is doubted.
+    """
+    head = io.BytesIO(file.read(LONGEST_HEADER))
+    if np.lib.format.read_magic(head) == (1, 0):
+        shape, fortran, dtype = np.lib.format.read_array_header_1_0(head)
+    else:
+        shape, fortran, dtype = np.lib.format.read_array_header_2_0(head)
+    return shape, fortran, dtype, head.tell()
+
+
+def mapped(
+    path: Path, start: int, shape: tuple[int, ...], fortran: bool, dtype: np.dtype
+) -> np.ndarray:
+    """Map an array that lies in a file."""
+    if dtype.hasobject or min(shape, default=1) < 0:
+        raise InputError(f"{path} cannot be used: {shape} of {dtype}")
+    if 0 in shape:
+        return np.empty(shape, dtype)
+    return np.memmap(path, dtype, "r", start, shape, "F" if fortran else "C")
+
+
+def open_npz(path: Path, name: str | None, least: int) -> Any:
+    """Map an array of a ``.npz`` file, or unpack it into a temporary file if it is compressed."""
+    try:
+        with open_regular(path) as file, zipfile.ZipFile(file) as archive:
+            shapes = {}
+            for info in archive.infolist():
+                # A member is called after its array; what has folders in its name is none.
+                if info.filename.endswith(".npy") and not set(info.filename) & set("/\\"):
+                    with archive.open(info) as member:
+                        shapes[info.filename.removesuffix(".npy")] = read_npy_header(member)[0]
+            chosen = choose(path, shapes, name, least)
+            info = archive.getinfo(f"{chosen}.npy")
+            with archive.open(info) as member:
+                shape, fortran, dtype, start = read_npy_header(member)
+                if dtype.hasobject or math.prod(shape) * dtype.itemsize != info.file_size - start:
+                    raise InputError(f"{path}::{chosen} cannot be used: {shape} of {dtype}")
+                if info.compress_type != zipfile.ZIP_STORED:
+                    member.seek(start)
+                    return unpack(path, member, shape, fortran, dtype)
+            offset = start_of(file, info) + start
+        return mapped(path, offset, shape, fortran, dtype)
+    except (InputError, *NOT_THE_FILE):
+        raise
+    except Exception as error:
+        raise InputError(f"{path} is no .npz file that can be used: {error}") from error
+
+
+def start_of(file: BinaryIO, info: zipfile.ZipInfo) -> int:
+    """Return where in an archive the bytes of a stored member begin."""
+    file.seek(info.header_offset)
+    local = file.read(30)
+    name, extra = (int.from_bytes(local[k : k + 2], "little") for k in (26, 28))
+    return info.header_offset + 30 + name + extra
+
+
+def unpack(path: Path, member: Any, shape: tuple[int, ...], fortran: bool, dtype: np.dtype) -> Any:
+    """Return a compressed array as one in a temporary file."""
+    stored = shape[::-1] if fortran else shape
+    if not Spool.fits(stored, dtype):
+        raise InputError(
+            f"{path}: there is no room to unpack {shape} of {dtype}; save it uncompressed"
+        )
+    spool, place = Spool(stored, dtype), 0
+    while block := member.read(1 << 20):
+        spool.write_bytes(place, block)
+        place += len(block)
+    # Stored by columns: the samples are along the last of the stored axes.
+    return np.asarray(spool[:]).T if fortran else spool
+
+
+def open_hdf5(path: Path, name: str | None, least: int) -> Any:
+    """Open a dataset of an HDF5 file whose numbers are in the file, or in others beside it."""
+    h5py = need("h5py", "io", "an HDF5 file")
+    check_regular(path)
+    try:
+        file = h5py.File(path, "r")
+        shapes = {key: item.shape for key, item in datasets_of(h5py, file, path)}
+        dataset = file[choose(path, shapes, name.strip("/") if name else None, least)]
+        refuse_elsewhere(h5py, dataset, path)
+        # Of a type that NumPy lacks, this raises.
+        np.dtype(dataset.dtype)
+        return dataset
+    except (InputError, MemoryError):
+        raise
+    except Exception as error:
+        raise InputError(f"{path} is no HDF5 file that can be read: {error}") from error
+
+
+def datasets_of(h5py: Any, file: Any, path: Path) -> Iterator[tuple[str, Any]]:
+    """Yield the datasets of a file by their names, each once; links to elsewhere are left out.
+
+    HDF5's own walk ends the process where groups lie too deep in each other.
+    """
+    waiting, seen = [("", 0, file)], set()
+    while waiting:
+        place, depth, item = waiting.pop()
+        told = h5py.h5o.get_info(item.id)
+        if (told.fileno, told.addr) in seen:
+            continue
+        seen.add((told.fileno, told.addr))
+        if isinstance(item, h5py.Dataset):
+            if item.shape is not None:
+                yield place, item
+        elif isinstance(item, h5py.Group):
+            if depth > DEEPEST:
+                raise InputError(f"{path}: its groups lie more than {DEEPEST} deep in each other")
+            for key in sorted(item, reverse=True):
+                if isinstance(item.get(key, getlink=True), h5py.HardLink):
+                    waiting.append((f"{place}/{key}".lstrip("/"), depth + 1, item[key]))
+
+
+def refuse_elsewhere(h5py: Any, dataset: Any, path: Path) -> None:
+    """Raise an :class:`InputError` if numbers would come from a file that nobody gave us.
+
+    A virtual dataset may be made of plain ones, in its own file or in files of its folder.
+    """
+    if dataset.external:
+        raise InputError(f"{path}::{dataset.name} lies in another file, which is not read")
+    for source in dataset.virtual_sources() if dataset.is_virtual else ():
+        other = path if source.file_name == "." else path.parent / source.file_name
+        # A percent sign stands for many files.
+        if "%" in source.file_name or not is_inside(other, path.parent) or not other.is_file():
+            raise InputError(
+                f"{path}::{dataset.name} is made of {source.file_name}, which is no file in the "
+                "folder of the first and is not read"
+            )
+        with h5py.File(other, "r") as file:
+            found = file.get(source.dset_name) if is_at_home(h5py, file, source.dset_name) else None
+            if not isinstance(found, h5py.Dataset) or found.is_virtual or found.external:
+                raise InputError(f"{path}::{dataset.name} is made of what is no plain dataset")
+
+
+def is_at_home(h5py: Any, file: Any, name: str) -> bool:
+    """Tell whether a name in a file, as far as it is there, leads through no link to elsewhere."""
+    parts = [part for part in name.split("/") if part not in ("", ".")]
+    links = (file.get("/".join(parts[: k + 1]), getlink=True) for k in range(len(parts)))
+    return all(link is None or isinstance(link, h5py.HardLink) for link in links)
+
+
+def open_mat(path: Path, name: str | None, least: int, axis: int) -> Any:
+    """Open a variable of a MATLAB file with its samples first; version 7.3 is HDF5 inside.
+
+    Older versions are compressed as a whole: their variables are read at once.
+    """
+    check_regular(path)
+    if os.path.getsize(path) > 512 and need("h5py", "io", "a MATLAB file").is_hdf5(path):
+        # MATLAB stores axes in the reverse order.
+        return Turned(open_hdf5(path, name, least), axis, reverse=True)
+    try:
+        array = read_mat(path, name, least)
+    except (InputError, OSError):
+        raise
+    except Exception as error:
+        # Not enough memory as well: such a file is read at once, and may claim any size.
+        raise InputError(f"{path} is no MATLAB file that can be read: {error!r}") from error
+    if not -array.ndim <= axis < array.ndim:
+        raise InputError(f"{path} of shape {array.shape} has no axis {axis}")
+    return np.moveaxis(array, axis, 0)
+
+
+def read_mat(path: Path, name: str | None, least: int) -> np.ndarray:
+    """Return a variable of a MATLAB file of version 5 or 4."""
+    from corrtensor.io.matlab import is_version_5, list_variables, read_variable
+
+    if is_version_5(path):
+        variables = {variable.name: variable for variable in list_variables(path)}
+        shapes = {key: variable.shape for key, variable in variables.items()}
+        return read_variable(path, variables[choose(path, shapes, name, least)])
+    from scipy.io import loadmat, whosmat
+
+    with open_regular(path) as file:
+        listed = whosmat(file)
+    shapes = {key: shape for key, shape, kind in listed if kind in ("double", "single")}
+    chosen = choose(path, shapes, name, least)
+    if math.prod(shapes[chosen]) > os.path.getsize(path):
+        raise InputError(f"{path}::{chosen} claims the shape {shapes[chosen]}: it is cut short")
+    with open_regular(path) as file:
+        array = loadmat(file, variable_names=[chosen])[chosen]
+    if not isinstance(array, np.ndarray):
+        raise InputError(f"{path}::{chosen} is no full array")
+    return array
+
+
+def open_zarr(path: Path, name: str | None, least: int) -> Any:
+    """Open an array of a zarr store, which is a local folder."""
+    zarr = need("zarr", "io", "a zarr store")
+    from corrtensor.io.zarr_store import Folder, check_codecs
+
+    try:
+        node = zarr.open(Folder(path, read_only=True), mode="r")
+        if not isinstance(node, zarr.Group):
+            if name is not None:
+                raise InputError(f"{path} is one array; it has none called {name}")
+            check_codecs(node, path)
+            return with_chunks(node, path)
+        members = dict(node.members(max_depth=None))
+        shapes = {key: m.shape for key, m in members.items() if isinstance(m, zarr.Array)}
+        array = members[choose(path, shapes, name, least)]
+        check_codecs(array, path)
+        return with_chunks(array, path)
+    except InputError:
+        raise
+    except Exception as error:
+        raise InputError(f"{path} is no zarr store that can be read: {error}") from error
+
+
+def with_chunks(array: Any, path: Path) -> Any:
+    """Return a zarr array; raise an :class:`InputError` if nearly all of its chunks are missing.
+
+    Each costs time even so, and a store of a few bytes can claim any number of them.
+    """
+    stored = getattr(array, "shards", None) or array.chunks
+    claimed = math.prod(-(-a // max(1, c)) for a, c in zip(array.shape, stored, strict=True))
+    if claimed > FEW_CHUNKS:
+        files = sum(len(names) for _, _, names in os.walk(path))
+        if claimed > MOST_MISSING * files:
+            raise InputError(
+                f"{path} claims the shape {array.shape} in {claimed} chunks; it has {files} files"
+            )
+    return array

@@ -1,0 +1,204 @@
+"""Which reader opens what."""
+
+from __future__ import annotations
+
+import errno
+import math
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from corrtensor._base.files import open_regular
+from corrtensor.io.arrays import NUMBERS, open_hdf5, open_mat, open_npy, open_npz, open_zarr
+from corrtensor.io.images import IMAGE_SUFFIXES, open_folder
+from corrtensor.io.stack import InputError, Progress, Stack, Turned
+from corrtensor.io.tiff import open_tiff
+from corrtensor.io.video import VIDEO_SUFFIXES, open_video
+
+__all__ = ["SUFFIXES", "open_labels", "open_samples"]
+
+HDF5_SUFFIXES = (".h5", ".hdf5", ".hdf", ".he5")
+TIFF_SUFFIXES = (".tif", ".tiff")
+# Bytes that any file may claim, and how often its own size a larger one may.
+BELIEVED, MOST_COMPRESSED = 1 << 28, 10_000
+# Bytes of a label in a text file, on average.
+LONGEST_LABEL = 1 << 12
+SUFFIXES = (".npy", ".npz", ".mat", *HDF5_SUFFIXES, ".zarr", *TIFF_SUFFIXES, *VIDEO_SUFFIXES)
+
+
+def split(where: str | os.PathLike[str]) -> tuple[Path, str | None]:
+    """Return the file and the array in it: ``file.h5::name``."""
+    path, mark, name = os.fspath(where).partition("::")
+    if mark and not name:
+        raise InputError(f"{where}: the name of an array is missing after ::")
+    return Path(path), name or None
+
+
+def open_samples(
+    where: str | os.PathLike[str],
+    *,
+    size: tuple[int, int] | None = None,
+    colour: bool | None = None,
+    axis: int = 0,
+    progress: Progress | None = None,
+) -> Stack:
+    """Open a stack of samples, whatever it is stored in.
+
+    Parameters
+    ----------
+    where : path-like
+        A folder of images; or a ``.npy``, ``.npz``, ``.mat``, HDF5, zarr, multi-page TIFF or
+        video file. ``file::name`` chooses an array of several.
+    size : (int, int), default=None
+        Height and width that images and frames are resized to.
+    colour : bool, default=None
+        Whether images and frames have three channels or one; by default as they come.
+    axis : int, default=0
+        Which axis of an array counts the samples; in MATLAB often the last, -1.
+    progress : callable, default=None
+        Called with (done, total) while images are read.
+
+    Returns
+    -------
+    stack : Stack
+        Large ones are not in memory: slices are read when they are asked for.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from corrtensor.io import open_samples
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.savez(Path(folder) / "faces.npz", images=np.zeros((9, 4, 3)), ages=np.ones(9))
+    ...     stack = open_samples(Path(folder) / "faces.npz")
+    >>> stack.shape
+    (9, 4, 3)
+    """
+    path, name = split(where)
+    if not path.exists():
+        raise FileNotFoundError(errno.ENOENT, "there is no such file or folder", str(path))
+    suffix = path.suffix.lower()
+    if path.is_dir() and not is_zarr(path):
+        if name is not None:
+            raise InputError(f"{path} is a folder of images; it has no array {name}")
+        return open_folder(path, size=size, colour=colour, progress=progress)
+    if suffix in VIDEO_SUFFIXES:
+        return Stack(checked(open_video(path, size, colour), where, path))
+    if size is not None or colour is not None:
+        raise InputError(f"{path}: only a folder of images or a video can be resized or recoloured")
+    return Stack(checked(open_array(path, name, axis), where, path))
+
+
+def open_array(path: Path, name: str | None, axis: int, least: int = 2) -> Any:
+    """Open an array in a file by its ending, with its samples first."""
+    suffix = path.suffix.lower()
+    if suffix == ".mat":
+        return open_mat(path, name, least, axis)
+    if suffix == ".npz":
+        array = open_npz(path, name, least)
+    elif suffix in HDF5_SUFFIXES:
+        array = open_hdf5(path, name, least)
+    elif is_zarr(path):
+        array = open_zarr(path, name, least)
+    elif name is not None:
+        raise InputError(f"{path} has no arrays with names; leave out ::{name}")
+    elif suffix == ".npy":
+        array = open_npy(path)
+    elif suffix in TIFF_SUFFIXES:
+        array = open_tiff(path)
+    elif suffix in IMAGE_SUFFIXES:
+        raise InputError(f"{path} is one image, hence one sample; give the folder of the images")
+    else:
+        raise InputError(
+            f"{path}: files that end in {suffix or 'nothing'} are not known; "
+            f"a folder of images, or one of {', '.join(SUFFIXES)}"
+        )
+    if not -len(array.shape) <= axis < len(array.shape):
+        raise InputError(f"{path} of shape {tuple(array.shape)} has no axis {axis}")
+    return array if axis % len(array.shape) == 0 else Turned(array, axis)
+
+
+def is_zarr(path: Path) -> bool:
+    """Tell whether this is a zarr store."""
+    inside = any((path / name).is_file() for name in ("zarr.json", ".zarray", ".zgroup"))
+    return inside or path.suffix.lower() == ".zarr"
+
+
+def checked(array: Any, where: Any, path: Path) -> Any:
+    """Return an array of samples; raise an :class:`InputError` if it is none."""
+    if np.dtype(array.dtype).kind not in NUMBERS:
+        raise InputError(f"{where} holds {array.dtype}; samples are made of real numbers")
+    if len(array.shape) < 2 or 0 in array.shape:
+        raise InputError(
+            f"{where} has the shape {tuple(array.shape)}; samples are along axis 0, and each has "
+            "at least one axis of its own"
+        )
+    refuse_hollow(array, where, path)
+    return array
+
+
+def refuse_hollow(array: Any, where: Any, path: Path) -> None:
+    """Raise an :class:`InputError` if an array claims far more than its file can hold.
+
+    What a small file says of its size is believed up to a bound: reading would ask for as much
+    memory.
+    """
+    chunk = math.prod(int(a) for a in getattr(array, "chunks", None) or (1,))
+    claimed = max(math.prod(int(a) for a in array.shape), chunk) * np.dtype(array.dtype).itemsize
+    if claimed <= BELIEVED:
+        return
+    stored = 0
+    for size in sizes_of(path):
+        stored += size
+        if claimed <= MOST_COMPRESSED * stored:
+            return
+    raise InputError(
+        f"{where} claims the shape {tuple(array.shape)}, {claimed:.1e} bytes, in {stored} bytes"
+    )
+
+
+def sizes_of(path: Path) -> Iterator[int]:
+    """Yield the sizes of a file, or of all files in a folder."""
+    if path.is_file():
+        yield path.stat().st_size
+        return
+    for folder, _, names in os.walk(path):
+        for name in names:
+            yield os.path.getsize(os.path.join(folder, name))
+
+
+def open_labels(where: str | os.PathLike[str], count: int) -> np.ndarray:
+    """Read one label for each of ``count`` samples, strings or numbers as they are stored.
+
+    From a text file with one label in every line, or from an array of one axis in any file that
+    :func:`open_samples` opens.
+    """
+    path, name = split(where)
+    if not path.exists():
+        raise FileNotFoundError(errno.ENOENT, "there is no such file", str(path))
+    if path.suffix.lower() in (".txt", ".csv"):
+        try:
+            with open_regular(path) as file:
+                text = file.read(LONGEST_LABEL * (count + 1) + 1)
+            if len(text) > LONGEST_LABEL * (count + 1):
+                raise InputError(f"{path} is too long for {count} labels")
+            lines = text.decode("utf-8").splitlines()
+        except UnicodeDecodeError as error:
+            raise InputError(f"{path} is no text file: {error}") from error
+        labels = np.array([line.strip() for line in lines])
+    else:
+        array = open_array(path, name, 0, least=1)
+        refuse_hollow(array, where, path)
+        labels = np.ravel(np.asarray(array[:]))
+    if labels.dtype.kind == "S":
+        labels = labels.astype(str)
+    if labels.shape != (count,) or labels.dtype.kind not in "iubU":
+        raise InputError(
+            f"{where} holds {labels.dtype} of shape {labels.shape}; "
+            f"{count} labels are needed, strings or integers"
+        )
+    return labels

@@ -1,0 +1,142 @@
+"""A stack of samples from files, and arrays that are kept in a temporary file meanwhile."""
+
+from __future__ import annotations
+
+import importlib
+import math
+import os
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from corrtensor._base.names import visible
+
+__all__ = ["InputError", "Progress", "Skipped", "Spool", "Stack", "Turned", "need"]
+
+Progress = Callable[[int, int], None]
+# Of the free space where temporary files go, this share may be used.
+SPOOL_SHARE = 0.5
+
+
+class InputError(ValueError):
+    """Files that cannot be used as samples; the message, one line, names the file."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(visible(message))
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A file that was left out, and why."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Stack:
+    """Samples along axis 0, read when they are asked for, with a name and a label for each, if any.
+
+    ``skipped`` are the files that were left out.
+    """
+
+    array: Any
+    names: tuple[str, ...] | None = None
+    labels: np.ndarray | None = None
+    skipped: tuple[Skipped, ...] = ()
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Number of samples, then the shape of one."""
+        return tuple(int(a) for a in self.array.shape)
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Type of the numbers."""
+        return np.dtype(self.array.dtype)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, key: Any) -> np.ndarray:
+        return np.asarray(self.array[key])
+
+
+class Spool:
+    """An array in a temporary file, for samples that are costly to decode twice.
+
+    It can be written and read row by row, from several threads; the file has no name and is gone
+    with the object.
+    """
+
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype) -> None:
+        self.shape, self.dtype = shape, np.dtype(dtype)
+        self.row_bytes = math.prod(shape[1:]) * self.dtype.itemsize
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115 (it lives as long as the array)
+        weakref.finalize(self, self._file.close)
+
+    @staticmethod
+    def fits(shape: tuple[int, ...], dtype: np.dtype) -> bool:
+        """Tell whether there is room for such an array."""
+        free = shutil.disk_usage(tempfile.gettempdir()).free
+        return math.prod(shape) * np.dtype(dtype).itemsize <= SPOOL_SHARE * free
+
+    def write(self, row: int, values: np.ndarray) -> None:
+        """Store samples from ``row`` on."""
+        content = np.ascontiguousarray(values, self.dtype).tobytes()
+        self.write_bytes(row * self.row_bytes, content)
+
+    def write_bytes(self, offset: int, content: bytes) -> None:
+        """Store bytes."""
+        while content:
+            done = os.pwrite(self._file.fileno(), content, offset)
+            content, offset = content[done:], offset + done
+
+    def __getitem__(self, rows: slice) -> np.ndarray:
+        lo, hi, _ = rows.indices(self.shape[0])
+        count, parts, place = max(0, hi - lo) * self.row_bytes, [], lo * self.row_bytes
+        while count:
+            part = os.pread(self._file.fileno(), min(count, 1 << 26), place)
+            if not part:
+                raise OSError("a temporary file has lost its end")
+            parts.append(part)
+            count, place = count - len(part), place + len(part)
+        values = np.frombuffer(b"".join(parts), self.dtype)
+        return values.reshape(max(0, hi - lo), *self.shape[1:])
+
+
+class Turned:
+    """An array seen with its samples along axis 0, wherever they are stored.
+
+    With ``reverse`` the axes are stored in the reverse order, as MATLAB does in HDF5.
+    """
+
+    def __init__(self, array: Any, axis: int, reverse: bool = False) -> None:
+        stored = tuple(int(a) for a in array.shape)
+        self.array, self.dtype = array, np.dtype(array.dtype)
+        self.reverse = reverse
+        shape = stored[::-1] if reverse else stored
+        self.axis = axis % len(shape)
+        self.shape = (shape[self.axis], *(a for n, a in enumerate(shape) if n != self.axis))
+
+    def __getitem__(self, rows: slice) -> np.ndarray:
+        n = len(self.shape)
+        stored_axis = n - 1 - self.axis if self.reverse else self.axis
+        key = tuple(rows if k == stored_axis else slice(None) for k in range(n))
+        block = np.asarray(self.array[key])
+        return np.moveaxis(block.T if self.reverse else block, self.axis, 0)
+
+
+def need(module: str, extra: str, wanted_by: str) -> Any:
+    """Import a module, or say which extra has it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise ImportError(
+            f"{wanted_by} needs {module.partition('.')[0]}: pip install 'corrtensor[{extra}]'"
+        ) from error

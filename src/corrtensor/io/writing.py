@@ -1,0 +1,254 @@
+"""Samples into files, block by block; a file appears when it is whole.
+
+The ending says what is written: ``.npy``, ``.npz``, ``.h5::name``, ``.zarr``, or a folder of PNG
+pictures if there is none.
+"""
+
+from __future__ import annotations
+
+import errno
+import math
+import os
+import secrets
+import shutil
+import time
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+
+from corrtensor._base.files import held, refuse_link, refuse_special, replacing, sync_folder
+from corrtensor.io.arrays import is_at_home
+from corrtensor.io.stack import need
+
+__all__ = ["Write", "check_output_name", "folder_replacing", "open_output"]
+
+Write = Callable[[np.ndarray], None]
+HDF5_SUFFIXES = (".h5", ".hdf5")
+# Samples of a stored chunk take about this much.
+CHUNK_BYTES = 1 << 20
+ZARR_MARKS = ("zarr.json", ".zarray", ".zgroup")
+
+
+def split_output(where: str) -> tuple[Path, str]:
+    """Return the file and the name of the array in it."""
+    path, _, name = where.partition("::")
+    return Path(path), name or "samples"
+
+
+def check_output_name(where: str, *, pictures: bool = False) -> None:
+    """Raise a ``ValueError`` unless something is written under such a name."""
+    path, _ = split_output(where)
+    suffix = path.suffix.lower()
+    known = (".npy", ".npz", *HDF5_SUFFIXES, ".zarr")
+    if "::" in where and suffix not in (".npz", *HDF5_SUFFIXES):
+        raise ValueError(f"{where}: only .npz and .h5 files hold arrays with names")
+    if suffix not in known and not (pictures and not suffix):
+        folder = ", or a folder for pictures" if pictures else ""
+        raise ValueError(f"{where}: the name must end in {', '.join(known)}{folder}")
+
+
+@contextmanager
+def open_output(
+    where: str,
+    shape: tuple[int, ...],
+    dtype: np.dtype,
+    *,
+    names: Sequence[str] | None = None,
+    values: tuple[float, float] | None = None,
+) -> Iterator[Write]:
+    """Open a file for samples that come in order, block by block; no other run may write it.
+
+    ``where`` is the file, or ``file.h5::name``; a name without an ending is a folder of pictures,
+    which have ``names``, and in which ``values`` are black and white (by default 0 and 255).
+    Yields what takes the next samples.
+    """
+    path, name = split_output(where)
+    with held(path), open_kind(path, name, shape, dtype, names, values) as write:
+        yield write
+
+
+@contextmanager
+def open_kind(
+    path: Path,
+    name: str,
+    shape: tuple[int, ...],
+    dtype: np.dtype,
+    names: Sequence[str] | None,
+    values: tuple[float, float] | None,
+) -> Iterator[Write]:
+    """Open a file by its ending."""
+    suffix = path.suffix.lower()
+    if suffix == ".npy":
+        with replacing(path) as file:
+            write_header(file, shape, dtype)
+            yield lambda rows: write_rows(file, rows, dtype)
+    elif suffix == ".npz":
+        with (
+            replacing(path) as file,
+            zipfile.ZipFile(file, "w") as archive,
+            archive.open(f"{name}.npy", "w", force_zip64=True) as member,
+        ):
+            write_header(member, shape, dtype)
+            yield lambda rows: write_rows(member, rows, dtype)
+    elif suffix in HDF5_SUFFIXES:
+        with hdf5_writer(path, name, shape, dtype) as write:
+            yield write
+    elif suffix == ".zarr":
+        require_room(path, shape, dtype)
+        with folder_replacing(path, marks=ZARR_MARKS) as folder:
+            zarr = need("zarr", "io", "a zarr store")
+            array = zarr.create_array(folder, shape=shape, dtype=dtype, chunks=chunks(shape, dtype))
+            yield in_order(array)
+    else:
+        with folder_replacing(path) as folder:
+            yield picture_writer(folder, names, values or (0.0, 255.0), dtype)
+
+
+def write_header(file: Any, shape: tuple[int, ...], dtype: np.dtype) -> None:
+    """Write the beginning of a ``.npy`` file."""
+    descr = np.lib.format.dtype_to_descr(np.dtype(dtype))
+    header = {"descr": descr, "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_2_0(file, header)
+
+
+def write_rows(file: Any, rows: np.ndarray, dtype: np.dtype) -> None:
+    """Write the next samples of a ``.npy`` file."""
+    file.write(np.ascontiguousarray(rows, dtype).tobytes())
+
+
+def chunks(shape: tuple[int, ...], dtype: np.dtype) -> tuple[int, ...]:
+    """Return the shape of a stored chunk: whole samples."""
+    each = max(1, int(np.prod(shape[1:])) * np.dtype(dtype).itemsize)
+    return (max(1, min(shape[0], CHUNK_BYTES // each)), *shape[1:])
+
+
+def in_order(array: Any) -> Write:
+    """Return a function that puts samples into an array, one block after the other."""
+    place = 0
+
+    def write(rows: np.ndarray) -> None:
+        nonlocal place
+        array[place : place + len(rows)] = rows
+        place += len(rows)
+
+    return write
+
+
+def require_room(path: Path, shape: tuple[int, ...], dtype: np.dtype, more: int = 0) -> None:
+    """Raise an ``OSError`` if the disk is too full for such an array.
+
+    HDF5 and zarr cannot be trusted to end well once a write has failed.
+    """
+    size = math.prod(shape) * np.dtype(dtype).itemsize + more
+    if size > shutil.disk_usage(path.absolute().parent).free:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), os.fspath(path))
+
+
+@contextmanager
+def hdf5_writer(path: Path, name: str, shape: tuple[int, ...], dtype: np.dtype) -> Iterator[Write]:
+    """Add a dataset to a copy of an HDF5 file, which then takes its place."""
+    h5py = need("h5py", "io", "an HDF5 file")
+    refuse_link(path)
+    there = path.exists()
+    if there and path.is_file() and not h5py.is_hdf5(path):
+        raise ValueError(f"{path} is there and is no HDF5 file; give another name")
+    require_room(path, shape, dtype, path.stat().st_size if there else 0)
+    with replacing(path) as new:
+        try:
+            if there:
+                shutil.copyfile(path, new.name)
+            with h5py.File(new.name, "a" if there else "w") as file:
+                if not is_at_home(h5py, file, str(PurePosixPath(name).parent)):
+                    raise ValueError(f"{path}: {name} leads through a link to another file")
+                if name in file:
+                    del file[name]
+                yield in_order(file.create_dataset(name, shape, dtype, chunks=chunks(shape, dtype)))
+        except (OSError, RuntimeError) as error:
+            # HDF5 tells of a full disk in words, or at the end and by another type.
+            full = "No space left" in str(error) or "errno = 28" in str(error)
+            code = errno.ENOSPC if full else errno.EIO
+            raise OSError(code, os.strerror(code), os.fspath(path)) from error
+
+
+@contextmanager
+def folder_replacing(path: Path, marks: Sequence[str] = ()) -> Iterator[Path]:
+    """Make a folder that takes the place of ``path`` once it is whole.
+
+    A folder that is there and not empty is replaced only if it holds one of ``marks``, files that
+    tell what it is: nobody's pictures shall vanish by a slip.
+    """
+    refuse_link(path)
+    target = path.absolute()
+    if target.exists() and not target.is_dir():
+        refuse_special(target, path)
+        raise FileExistsError(errno.EEXIST, "there is a file of this name", str(path))
+    if target.is_dir() and any(target.iterdir()) and not any((target / m).exists() for m in marks):
+        raise FileExistsError(errno.EEXIST, "the folder is not empty; give a new one", str(path))
+    token = secrets.token_hex(6)
+    beside = target.with_name(f".{target.name[:100]}.{token}.part")
+    try:
+        beside.mkdir()
+        yield beside
+        if target.exists():
+            old = target.with_name(f".{target.name[:100]}.{token}.old")
+            target.rename(old)
+            beside.rename(target)
+            shutil.rmtree(old)
+        else:
+            beside.rename(target)
+    except BaseException as error:
+        remove_folder(beside)
+        if isinstance(error, OSError) and error.errno:
+            raise OSError(error.errno, error.strerror, os.fspath(path)) from error
+        raise
+    sync_folder(target.parent)
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove a folder that some thread may still be writing to."""
+    for _ in range(20):
+        shutil.rmtree(folder, ignore_errors=True)
+        if not folder.exists():
+            return
+        time.sleep(0.05)
+
+
+def picture_writer(
+    folder: Path, names: Sequence[str] | None, values: tuple[float, float], dtype: np.dtype
+) -> Write:
+    """Return a function that writes samples as PNG pictures."""
+    Image = need("PIL.Image", "io", "a folder of pictures")
+    place = 0
+    used: set[str] = set()
+    deep = values[1] > 255
+    low, high = values
+    top = 65535 if deep else 255
+
+    def write(rows: np.ndarray) -> None:
+        nonlocal place
+        for row in rows:
+            grey = (row.astype(float) - low) / ((high - low) or 1.0) * top
+            pixels = np.clip(np.rint(grey), 0, top).astype(np.uint16 if deep else np.uint8)
+            name = picture_name(place, names, used)
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(pixels).save(folder / name)
+            place += 1
+
+    return write
+
+
+def picture_name(place: int, names: Sequence[str] | None, used: set[str]) -> str:
+    """Return a name for a picture that no other has: its file's with the ending ``.png``."""
+    name = f"{place:06d}.png"
+    if names is not None:
+        if ".." in PurePosixPath(names[place]).parts or names[place].startswith("/"):
+            raise ValueError(f"{names[place]!r} is no name for a picture: it leads elsewhere")
+        name = PurePosixPath(names[place]).with_suffix(".png").as_posix()
+        if name in used:
+            name = f"{names[place]}.png"
+    used.add(name)
+    return name

@@ -1,0 +1,113 @@
+"""What a report page needs to know about the samples, read block by block."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from corrtensor._engine.arrays.origin import PILOT_BYTES
+from corrtensor._engine.arrays.source import Source
+from corrtensor.report.distances import Distances, distances
+from corrtensor.report.pictures import value_limits, view_of
+from corrtensor.report.projection import Subspace
+from corrtensor.report.thumbnails import Painter
+
+__all__ = ["Survey", "survey"]
+
+# Samples whose values set the range of all pictures.
+PILOTS = 64
+# Charts hold at most so many samples, and their tiles together so many pixels.
+MOST_POINTS, TILE_PIXELS = 20_000, 4_000_000
+SMALLEST_TILE, LARGEST_TILE = 14, 48
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What was read from the samples.
+
+    ``order`` has all samples, the most unusual first; ``drawn`` those in charts, in order of their
+    numbers, and ``tiles`` a small picture of each of these. ``core_energy`` is the weighted mean
+    square of every entry of the cores, ``energy`` that of the samples less the mean.
+    """
+
+    subspace: Subspace
+    source: Source
+    distances: Distances
+    painter: Painter
+    order: np.ndarray
+    drawn: np.ndarray
+    tiles: list[np.ndarray]
+    core_energy: np.ndarray
+    energy: float
+
+    @property
+    def weights(self) -> np.ndarray:
+        """Weights of the samples; all 1 for a method without."""
+        w = self.distances.weights
+        return np.ones(self.source.n_samples) if w is None else w
+
+
+def survey(model: Any, X: Any) -> Survey:
+    """Read all samples, in memory or on disk, and measure them by a fitted subspace."""
+    subspace = Subspace(model)
+    checked, _ = model._check(X)
+    measured = distances(model, X)
+    # Plain numbers: nothing subtracted, nothing scaled.
+    source = Source(checked, origin=np.zeros(1), unit=1.0, block_size=model_block(model))
+    order = np.argsort(-measured.unusual, kind="stable")
+    painter = choose_range(source, measured, np.dtype(checked.dtype))
+    drawn = choose_drawn(order)
+    side = tile_side(len(drawn))
+    weights = np.ones(source.n_samples) if measured.weights is None else measured.weights
+    tiles, squares, energy = [], np.zeros(subspace.core_shape), 0.0
+    wanted = np.zeros(source.n_samples, dtype=bool)
+    wanted[drawn] = True
+    for lo, hi, x in source.blocks(0, source.n_samples):
+        w = weights[lo:hi]
+        cores = subspace.cores(x)
+        squares += np.tensordot(w, np.square(cores), axes=1)
+        norms = np.square(cores.reshape(len(cores), -1)).sum(axis=1)
+        energy += float(w @ (norms + np.square(measured.residual[lo:hi])))
+        shown = x[wanted[lo:hi]]
+        tiles += [painter.sample(s, painter.limits_for(s), side) for s in shown]
+    total = float(weights.sum())
+    return Survey(
+        subspace, source, measured, painter, order, drawn, tiles, squares / total, energy / total
+    )
+
+
+def model_block(model: Any) -> int | None:
+    """Return the block size that the user gave the model, if any."""
+    size: int | None = getattr(model, "block_size", None)
+    return size
+
+
+def choose_range(source: Source, measured: Distances, dtype: np.dtype) -> Painter:
+    """Return a painter whose range is that of ordinary samples."""
+    usual = np.flatnonzero(measured.unusual <= max(1.0, float(np.median(measured.unusual))))
+    affordable = PILOT_BYTES // (8 * math.prod(source.sample_shape))
+    count = min(PILOTS, max(4, affordable))
+    pilots = usual[np.unique(np.linspace(0, len(usual) - 1, count).astype(int))]
+    view = view_of(source.sample_shape)
+    drawn = np.stack([view.picture(sample) for sample in source.take(pilots)])
+    limits = value_limits(drawn[np.isfinite(drawn)], dtype)
+    return Painter(view, limits, fixed=dtype == np.uint8)
+
+
+def choose_drawn(order: np.ndarray) -> np.ndarray:
+    """Return the samples that charts show: all, or the most unusual and an even draw."""
+    if len(order) <= MOST_POINTS:
+        return np.arange(len(order))
+    half = MOST_POINTS // 2
+    rest = order[half:]
+    even = rest[np.linspace(0, len(rest) - 1, half).astype(int)]
+    return np.sort(np.concatenate([order[:half], even]))
+
+
+def tile_side(count: int) -> int:
+    """Return the longer side of the tiles, so that all together stay small."""
+    side = math.isqrt(TILE_PIXELS // count)
+    return min(LARGEST_TILE, max(SMALLEST_TILE, side))

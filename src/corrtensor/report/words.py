@@ -1,0 +1,114 @@
+"""The words and numbers of a report page."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from corrtensor._base.names import printable, visible
+from corrtensor.report.pictures import times
+from corrtensor.report.samples_seen import Survey
+
+__all__ = ["column", "headline", "number", "readable", "rest", "settings", "summary"]
+
+LONGEST_SETTING = 60
+
+
+def readable(text: object) -> str:
+    """Return a text that can be written: one line, escapes for what is not printed."""
+    return printable(str(text))
+
+
+def number(value: float) -> str:
+    """Return a number with three digits that count."""
+    return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+def column(values: np.ndarray) -> list[str]:
+    """Return numbers of one column with as many decimals as the largest needs."""
+    largest = float(np.abs(values).max())
+    if largest and not 1e-3 <= largest < 1e7:
+        return [f"{v:.2e}" for v in values.tolist()]
+    decimals = max(0, 2 - math.floor(math.log10(largest))) if largest else 0
+    return [f"{v:,.{decimals}f}" for v in values.tolist()]
+
+
+def share(part: float, whole: float) -> str:
+    """Return a part of a whole in percent."""
+    percent = 100 * part / whole if whole else 0.0
+    if 99 < percent < 100:
+        # Nearly all must not read as all.
+        return f"{math.floor(10 * percent) / 10:.1f} %"
+    return f"{percent:.0f} %" if percent >= 10 or percent == 0 else f"{percent:.2g} %"
+
+
+def headline(found: Survey) -> list[tuple[str, str]]:
+    """Return the few numbers that stand on top: value and what it is."""
+    entries, kept = math.prod(found.subspace.shape), math.prod(found.subspace.core_shape)
+    facts = [
+        (f"{found.source.n_samples:,}", f"samples of {times(found.subspace.shape)}"),
+        (times(found.subspace.core_shape), f"core: {entries / kept:.3g} times smaller"),
+        (f"{np.count_nonzero(found.distances.unusual > 1):,}", "beyond a usual limit"),
+    ]
+    if found.distances.weights is not None:
+        low = np.count_nonzero(found.distances.weights < 0.5)
+        facts.insert(2, (f"{low:,}", "count less than half"))
+    if found.energy > 0:
+        explained = float(found.core_energy.sum())
+        facts.append((share(explained, found.energy), "of the variation explained"))
+    return facts
+
+
+def summary(model: Any, found: Survey, names: Sequence[str], clusters: Any) -> list[str]:
+    """Say in sentences what was found."""
+    n = found.source.n_samples
+    said = []
+    weights = found.distances.weights
+    if weights is not None:
+        low = int(np.count_nonzero(weights < 0.5))
+        if low:
+            said.append(
+                f"{low:,} of {n:,} samples ({share(low, n)}) count less than half in this model: "
+                "it does not explain them, and they hardly move it."
+            )
+        else:
+            said.append(f"All {n:,} samples count: none has a weight below one half.")
+    first = int(found.order[0])
+    ratio = float(found.distances.unusual[first])
+    if ratio > 1:
+        inside = found.distances.residual[first] < ratio * found.distances.residual_limit * 0.999
+        where = "lies within the subspace, far from its middle" if inside else "is not explained"
+        said.append(
+            f"The most unusual one, {names[first]}, {where}: {number(ratio)} times the usual limit."
+        )
+    groups = getattr(model, "diagnostics_", {}).get("groups", ())
+    said += [f"In the fit, {group}." for group in groups]
+    if clusters is not None:
+        said.append(f"The samples form {len(clusters.cluster_centers_)} clusters.")
+    return said
+
+
+def rest(model: Any) -> str:
+    """Say how the fit ended."""
+    if not (hasattr(model, "converged_") and hasattr(model, "n_iter_")):
+        return "This method does not iterate, or does not tell."
+    sweeps = f"{model.n_iter_} {'sweep' if model.n_iter_ == 1 else 'sweeps'}"
+    if not model.converged_:
+        return f"The fit was stopped after {sweeps}, before it came to rest."
+    values = getattr(model, "objective_", None)
+    said = f"The fit came to rest after {sweeps}."
+    if isinstance(values, np.ndarray) and values.ndim == 1 and len(values):
+        said += f" The objective is {values[-1]:.6g} at its end."
+    return said
+
+
+def settings(model: Any) -> list[tuple[str, str]]:
+    """Return the parameters of a model in words of bounded length."""
+    return [
+        (name, visible(textwrap.shorten(repr(value), LONGEST_SETTING, placeholder=" …")))
+        for name, value in model.get_params(deep=False).items()
+    ]

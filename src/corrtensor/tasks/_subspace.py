@@ -1,0 +1,109 @@
+"""What every task asks of a subspace: cores, residuals, and how much each sample counts.
+
+A subspace is any transformer of samples. One rule says whether it is fitted: inside
+``sklearn.frozen.FrozenEstimator`` it is taken as it is; any other is cloned and fitted to the
+samples of the task, whether it had been fitted before or not.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+
+from corrtensor._engine.arrays.dask_lazy import is_dask, unwrapped
+from corrtensor._engine.shapes import as_float, check_finite, check_in_memory, forget_names
+from corrtensor.corr_tensor import CorrTensor
+from corrtensor.losses.protocol import weights_of
+from corrtensor.losses.scale import lower_quantile, weighted_quantiles
+
+
+def fit_subspace(subspace: Any, X: Any, sample_weight: ArrayLike | None = None) -> Any:
+    """Return a fitted subspace: a frozen one itself, a clone of any other fitted to X."""
+    if isinstance(subspace, FrozenEstimator):
+        check_is_fitted(subspace)
+        return subspace
+    subspace = clone(CorrTensor() if subspace is None else subspace)
+    if sample_weight is not None and has_fit_parameter(subspace, "sample_weight"):
+        return subspace.fit(X, sample_weight=sample_weight)
+    return subspace.fit(X)
+
+
+def read_floats(task: Any, X: Any, *, reset: bool) -> np.ndarray:
+    """Return samples as finite numbers in floating point; keep, or check, their features."""
+    X = check_in_memory(task, X, reset=reset)
+    check_finite(X)
+    return X.astype(as_float(X.dtype), copy=False)
+
+
+def in_memory(task: Any, X: Any) -> Any:
+    """Return X, or refuse a Dask array: it may be larger than the memory."""
+    X = unwrapped(X)
+    if is_dask(X):
+        raise TypeError(
+            f"{type(task).__name__} must see all samples at once here; X is a Dask array of "
+            f"{X.nbytes / 1e6:.0f} MB: give X.compute(), or that of a part of it"
+        )
+    return X
+
+
+def read_samples(task: Any, X: Any, *, reset: bool) -> np.ndarray:
+    """Check samples of any order for a task that has no subspace to do it."""
+    X = read_floats(task, in_memory(task, X), reset=reset)
+    if reset:
+        task.sample_shape_ = X.shape[1:]
+    elif X.shape[1:] != task.sample_shape_:
+        raise ValueError(
+            f"X has samples of shape {X.shape[1:]}; "
+            f"{type(task).__name__} was fitted to samples of shape {task.sample_shape_}"
+        )
+    return X
+
+
+def name_features(task: Any, subspace: Any) -> None:
+    """Give a task the number and the names of the features that its subspace has seen."""
+    forget_names(task)
+    for name in ("n_features_in_", "feature_names_in_"):
+        if hasattr(subspace, name):
+            setattr(task, name, getattr(subspace, name))
+
+
+def cores_of(subspace: Any, X: Any) -> np.ndarray:
+    """Return the transformed samples as an array."""
+    return np.asarray(subspace.transform(X))
+
+
+def differences(subspace: Any, X: Any) -> np.ndarray:
+    """Return the samples less their reconstructions."""
+    return np.asarray(X) - np.asarray(subspace.inverse_transform(subspace.transform(X)))
+
+
+def squared_residuals(subspace: Any, X: Any) -> np.ndarray:
+    """Return the squared distance of each sample from the subspace."""
+    if hasattr(subspace, "residuals"):
+        return np.asarray(subspace.residuals(X))
+    lost = differences(subspace, X)
+    return np.square(lost.reshape(len(lost), -1)).sum(axis=1)
+
+
+def sample_weights(subspace: Any, X: Any) -> np.ndarray | None:
+    """Return how much each sample of a task counts, the largest 1; ``None`` if all do alike.
+
+    A subspace that was fitted to X has its ``weights_``. A frozen one may have seen other samples:
+    its loss weighs these by their residuals.
+    """
+    loss = getattr(subspace, "loss_", None)
+    if loss is None:
+        return None
+    if not isinstance(subspace, FrozenEstimator):
+        return np.asarray(subspace.weights_)
+    return weights_of(loss, squared_residuals(subspace, X))
+
+
+def weighted_median(values: np.ndarray, weights: np.ndarray | None) -> float:
+    """Return the value that half of the weight lies at or below."""
+    return lower_quantile(weighted_quantiles(values, weights))
