@@ -25,14 +25,9 @@ EDGE = 1 / math.sqrt(2)
 BOLD, SLOWEST = 0.9, 0.2
 # Steps towards the core of a new sample, and how much wider than its own the bandwidth begins.
 STEPS = 40
-NARROWING = ((4.0, 5), (2.0, 5), (1.0, 10))
+NARROWING = ((4.0, 3), (2.0, 3), (1.0, 6))
 # A core is found when what is left of the gradient is this share of what it was at first.
 FOUND = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 1e-5}
-
-
-import os
-
-PACED = float(os.environ.get("PACED", "0"))
 
 
 class Block(NamedTuple):
@@ -187,7 +182,7 @@ class Model:
         if not (squares < LARGEST_SQUARE).all():
             refuse(x, first)
         squares *= cells / np.maximum(seen, 1)
-        lost = PACED * np.bincount(doubted // cells, 1 - v, minlength=n) if len(doubted) else 0.0
+        lost = np.bincount(doubted // cells, 1 - v, minlength=n) if len(doubted) else 0.0
         return Block(y, squares, (seen - lost) / cells, F, missing, doubted, v)
 
     def doubts(self, x: np.ndarray) -> bool:

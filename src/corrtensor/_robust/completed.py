@@ -8,7 +8,6 @@ kept, nothing of the data's size.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -115,7 +114,7 @@ class CountPass:
     def __call__(self, blocks: Blocks) -> Part:
         """Count in one chunk."""
         part = Part()
-        for lo, _, x in blocks:
+        for _, _, x in blocks:
             missing = np.isnan(x).reshape(len(x), -1)
             part.squares.append(1 - np.count_nonzero(missing, axis=1) / missing.shape[1])
         return part
@@ -188,7 +187,7 @@ class CompletedSource(Source):
         if not self.here:
             np.concatenate(part.cores, out=room)
             part.cores.clear()
-        self.model, self.cores, self.steps = model, room, int(os.environ.get("STEP", "0"))
+        self.model, self.cores, self.steps = model, room, 0
         return part
 
     def restart(self, place: np.ndarray, width: np.ndarray | None) -> None:

@@ -21,7 +21,7 @@ from corrtensor._robust.completed import CompletedSource
 from corrtensor.losses import Power
 
 # Samples, and bytes of them, from which the start is learned; the fewest.
-DRAWN, DRAWN_BYTES, FEWEST = 300, 1 << 26, 20
+DRAWN, DRAWN_BYTES, FEWEST = 150, 1 << 26, 20
 # Bandwidth of a cell in robust standard deviations: at the end, and while the subspace grows.
 BANDWIDTH, TIGHT = 4.0, 1.5
 # A normal distribution's standard deviation over its median absolute deviation.
@@ -29,11 +29,11 @@ SIGMA = 1.4826
 
 
 def growing(ranks: tuple[int | None, ...]) -> Iterator[tuple[int | None, ...]]:
-    """Yield ranks that double from 2 up to those wanted."""
+    """Yield ranks that grow threefold from 2 up to those wanted."""
     k, most = 2, max((r for r in ranks if r is not None), default=0)
     while k < most:
         yield tuple(None if r is None else min(r, k) for r in ranks)
-        k *= 2
+        k *= 3
     yield ranks
 
 
@@ -76,7 +76,9 @@ def doubted_start(
         some.doubt(TIGHT * sigma)
     for _ in range(2):
         some.doubt(bandwidth * sigma)
-        solved = solve(some, solved.state, Power(2.0), options.brief(2))
+        # What was measured with other bandwidths counts no more.
+        again = replace(solved.state, squares=None)
+        solved = solve(some, again, Power(2.0), options.brief(2))
         sigma = spread_of(residual_cells(some))
     state = replace(solved.state, norms=None, squares=None)
     source.settle(state, bandwidth * sigma)
