@@ -10,7 +10,7 @@ OUT ?=
 QUICK ?=
 PIP := -m pip install -qq --disable-pip-version-check --root-user-action=ignore
 
-.PHONY: demo test test-slow test-lowest test-kernels test-sdist mutants lint paper robustness bench torture docs docs-test clean
+.PHONY: demo test test-slow test-lowest test-kernels test-sdist mutants lint graph paper robustness bench torture docs docs-test clean
 
 demo: .venv/demo.stamp
 	$(BIN)/corrtensor demo
@@ -50,6 +50,10 @@ test-sdist:
 # Faults put into the core one at a time: which does no test notice?
 mutants: .venv/test.stamp
 	@OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/mutants.py $(FAULTS)
+
+# The picture of which room imports which, docs/rooms.svg.
+graph: .venv/test.stamp
+	$(BIN)/python tests/rooms.py
 
 # The core's tests on the lowest versions that pyproject.toml allows.
 CORE_TESTS := $(addprefix tests/test_,estimators.py bad_input.py losses.py invariances.py properties.py \

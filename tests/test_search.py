@@ -9,6 +9,8 @@ import math
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import load_breast_cancer
+from sklearn.preprocessing import RobustScaler
 
 import corrtensor as ct
 from corrtensor._engine.arrays.source import Source
@@ -124,12 +126,10 @@ def test_values_without_spread_have_no_gap():
 
 
 def learned(X, weights=None):
-    """Return a source, the entries of its samples, and the metric of the weighted ones."""
+    """Return a source, the metric of weighted samples, and the distances of all."""
     source = Source(X, n_jobs=1, origin=np.zeros(X.shape[1:]))
     w = np.ones(len(X)) if weights is None else weights
-    frame = metric.Frame.of(source, w)
-    entries = frame.entries(source)
-    return source, entries, metric.Metric.of(frame, entries, w, 0.3)
+    return source, *metric.Metric.of(*metric.see(source, w), w, 0.3)
 
 
 def test_a_product_of_variances_is_found_and_shrunk():
@@ -150,24 +150,24 @@ def test_a_product_of_variances_is_found_and_shrunk():
 def test_distances_by_the_dense_covariance():
     """The same number from a Kronecker product written out."""
     X = good_samples(np.random.default_rng(2), 80)
-    _, entries, found = learned(X)
+    _, found, d = learned(X)
     U = np.kron(*found.frame.bases)
     # Nothing is left beside all directions: the last entry is empty.
     inverse = U @ np.diag(1 / found.variance[:-1]) @ U.T
     place = found.frame.mean.ravel() + U @ found.center[:-1]
     flat = X.reshape(len(X), -1) - place
     expected = np.einsum("ij,jk,ik->i", flat, inverse, flat)
-    assert_allclose(np.exp(found.distances(entries)), expected)
+    assert_allclose(np.exp(d), expected)
 
 
 @pytest.mark.parametrize("shape", [(12, 10), (310, 4), (5, 4, 6), (40,)])
 def test_a_metric_measures_blocks_as_it_measured_what_it_learned_from(shape):
     rng = np.random.default_rng(3)
     X = rng.normal(size=(70, *shape)) * np.linspace(0.1, 2, shape[-1])
-    source, entries, found = learned(X, rng.random(70))
+    source, found, d = learned(X, rng.random(70))
     measured = np.empty(70)
     source.fill(measured, found.measure)
-    assert_allclose(measured, found.distances(entries), rtol=1e-9)
+    assert_allclose(measured, d, rtol=1e-9)
 
 
 def test_what_has_no_variance_of_its_own_is_pooled(monkeypatch):
@@ -176,13 +176,13 @@ def test_what_has_no_variance_of_its_own_is_pooled(monkeypatch):
     X = good_samples(rng, 60)
     X[:10] += 0.5 * rng.normal(size=(10, *SHAPE))
     monkeypatch.setattr(metric, "ENTRIES", 16)
-    _, entries, found = learned(X, (np.arange(60) >= 10).astype(float))
+    _, found, d = learned(X, (np.arange(60) >= 10).astype(float))
+    entries = found.frame.see(X)
     assert entries.shape == (60, 16 + 1)
     assert_allclose(
         np.square(entries).sum(axis=1),
         np.square(X - found.frame.mean).reshape(60, -1).sum(axis=1),
     )
-    d = found.distances(entries)
     assert d[:10].min() > np.quantile(d[10:], 0.9)
 
 
@@ -192,8 +192,7 @@ def test_rotation_scale_and_shift_change_no_difference_of_distances():
     P, Q = (np.linalg.qr(rng.normal(size=(a, a)))[0] for a in SHAPE)
 
     def relative(X):
-        _, entries, found = learned(X)
-        d = found.distances(entries)
+        d = learned(X)[2]
         return d - d[0]
 
     expected = relative(X)
@@ -203,8 +202,7 @@ def test_rotation_scale_and_shift_change_no_difference_of_distances():
 
 def test_samples_that_only_rounding_tells_apart_have_finite_distances():
     X = np.tile(np.random.default_rng(6).normal(size=SHAPE), (30, 1, 1))
-    _, entries, found = learned(X)
-    assert np.isfinite(found.distances(entries)).all()
+    assert np.isfinite(learned(X)[2]).all()
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -405,3 +403,12 @@ def test_robust_components_of_long_vectors(n, d, dtype):
     expected = np.linalg.svd(X[n // 5 :] - X[n // 5 :].mean(axis=0), full_matrices=False)[2][:10]
     sines = 1 - np.linalg.norm(expected @ model.factors_[0], axis=0)
     assert sines.max() < 1e-3
+
+
+def test_a_few_rows_with_wrong_units_among_medical_records():
+    """Real vectors with long tails: forty rows, ten columns ten times too large; nobody else."""
+    X = load_breast_cancer().data.copy()
+    rows = np.random.default_rng(0).choice(len(X), 40, replace=False)
+    X[np.ix_(rows, np.arange(20, 30))] *= 10
+    model = ct.CorrTensor(ranks=5).fit(RobustScaler().fit_transform(X))
+    assert_array_equal(np.flatnonzero(model.weights_ < 0.5), np.sort(rows))

@@ -11,6 +11,7 @@ from functools import lru_cache, partial
 
 import numpy as np
 
+from corrtensor._base.extras import need
 from corrtensor.datasets import (
     load_digits,
     load_faces,
@@ -20,7 +21,6 @@ from corrtensor.datasets import (
     load_orl,
     load_yale,
 )
-from corrtensor.datasets._extras import need
 from studies.paper.study import Folder
 
 __all__ = ["STAND_INS", "as_floats", "find", "load", "stands_in", "unit_norm"]
@@ -106,7 +106,7 @@ def ten_digits(folder: Folder) -> Labelled:
 
 def pieces(folder: Folder) -> Labelled:
     """Return 21 overlapping pieces of a photograph in colour, from its face outwards."""
-    data = need("skimage.data", "scikit-image", "the photograph")
+    data = need("skimage.data", "data", "the photograph")
     photograph = data.astronaut()[:256, 96:352] / 255.0
     # Every second pixel, so that a piece shows more than skin.
     thin = photograph[::2, ::2]

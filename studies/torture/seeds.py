@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from corrtensor._base.extras import need
 from corrtensor.baselines import L1TwoDPCA
 from corrtensor.corr_tensor import CorrTensor
 from corrtensor.io.model_file import COMMENT, DIGITS
-from corrtensor.io.stack import need
 from corrtensor.storage import save
 from corrtensor.tasks import DensityPeaksKMeans, TensorOutlierDetector
 from studies.torture.mutations import mutate

@@ -122,11 +122,6 @@ def check_in_memory(estimator: Any, X: Any, *, reset: bool) -> np.ndarray:
     return X
 
 
-def flatten_if(T: np.ndarray, flat: bool) -> np.ndarray:
-    """Give samples back the way they came."""
-    return T.reshape(len(T), -1) if flat else T
-
-
 def check_finite(
     X: np.ndarray, *, name: str = "X", first: int = 0, at: np.ndarray | None = None
 ) -> None:

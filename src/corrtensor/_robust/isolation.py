@@ -18,8 +18,8 @@ FALSE_ALARM = 0.01
 GAP = 2.0
 # ... and nine tenths of it lie so many robust standard deviations above their median.
 FAR = 4.0
-# Quartiles of a normal distribution are so many standard deviations apart.
-QUARTILES_APART = 1.349
+# Quartiles; those of a normal distribution are so many standard deviations apart.
+QUARTILES, QUARTILES_APART = (0.25, 0.5, 0.75), 1.349
 # Logarithms that differ by less are the same but for rounding.
 SAME = 1e-6
 
@@ -29,45 +29,34 @@ class Split:
     """Samples that are kept, beside a group beyond a gap.
 
     ``gap`` counts in mean excesses of the kept samples' tail, less the uncertainty of that mean;
-    ``evidence`` is minus the logarithm of the chance of such a gap below as many samples, and
-    ``distance`` is that of the group, in robust standard deviations. ``cut`` lies in the gap.
+    ``distance`` of the group in robust standard deviations. ``cut`` lies in the gap.
     """
 
     kept: np.ndarray
     gap: float
-    evidence: float
     distance: float
     cut: float
 
     @property
     def beyond_doubt(self) -> bool:
         """Whether a single sample so far off would be called apart."""
-        return self.gap >= needed(len(self.kept))
-
-
-def needed(n: int) -> float:
-    """Return the evidence that is needed among so many samples."""
-    return math.log(n / FALSE_ALARM)
+        return self.gap >= math.log(len(self.kept) / FALSE_ALARM)
 
 
 def spread(values: np.ndarray, weights: np.ndarray | None = None) -> tuple[float, float]:
     """Return the median of weighted values, and a robust standard deviation."""
-    shares = (0.25, 0.5, 0.75)
-    low, median, high = np.quantile(values, shares, weights=weights, method="inverted_cdf")
+    low, median, high = np.quantile(values, QUARTILES, weights=weights, method="inverted_cdf")
     return float(median), float(high - low) / QUARTILES_APART
 
 
 class Splits:
-    """All ways to cut off the largest of some values that keep at least so many.
-
-    The first keeps most. Where what is kept has no spread, there is no cut.
-    """
+    """All ways to cut off the largest of values that keep at least so many, and have a spread."""
 
     def __init__(self, values: np.ndarray, least: float) -> None:
         self.order = np.argsort(values, kind="stable")
         x, n = values[self.order], len(values)
         kept = np.arange(n - 1, max(math.ceil(least), 1) - 1, -1)
-        low, middle, high = (x[(kept * share).astype(int)] for share in (0.25, 0.5, 0.75))
+        low, middle, high = (x[(kept * share).astype(int)] for share in QUARTILES)
         # The tail is what lies at the upper quartile and above.
         tail = kept - (kept * 0.75).astype(int)
         sums = np.concatenate([[0.0], np.cumsum(x)])
@@ -88,12 +77,12 @@ class Splits:
     def __getitem__(self, i: int) -> Split:
         kept = np.zeros(len(self.order), dtype=bool)
         kept[self.order[: self.kept[i]]] = True
-        numbers = (self.gaps, self.evidence, self.distances, self.cuts)
+        numbers = (self.gaps, self.distances, self.cuts)
         return Split(kept, *(float(values[i]) for values in numbers))
 
     def isolated(self) -> Split | None:
         """Return the smallest group that is apart."""
-        apart = self.evidence >= needed(len(self.order))
+        apart = self.evidence >= math.log(len(self.order) / FALSE_ALARM)
         apart &= (self.gaps >= GAP) & (self.distances >= FAR)
         return self[int(apart.argmax())] if apart.any() else None
 

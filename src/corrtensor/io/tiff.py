@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from corrtensor._base.extras import need
 from corrtensor._base.files import check_regular
 from corrtensor.io.images import BELIEVED, LARGEST_IMAGE, MOST_COMPRESSED
-from corrtensor.io.stack import InputError, need
+from corrtensor.io.stack import InputError
 
 __all__ = ["open_tiff"]
 

@@ -16,9 +16,10 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from corrtensor._base.extras import need
 from corrtensor._base.files import open_regular
 from corrtensor.io.images import LARGEST_IMAGE
-from corrtensor.io.stack import InputError, need
+from corrtensor.io.stack import InputError
 
 __all__ = ["VIDEO_SUFFIXES", "open_video"]
 

@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 
+from corrtensor._base.extras import need
 from corrtensor._base.files import held, refuse_link, refuse_special, replacing, sync_folder
 from corrtensor.io.arrays import is_at_home
-from corrtensor.io.stack import need
 
 __all__ = ["Write", "check_output_name", "folder_replacing", "open_output"]
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from corrtensor._base.extras import need
 from corrtensor.report.pictures import unit_range
 
 if TYPE_CHECKING:
@@ -17,13 +18,7 @@ USUAL, UNUSUAL, LIMIT = "#0072B2", "#D55E00", "0.45"
 
 def pyplot() -> Any:
     """Import matplotlib, or say how to install it."""
-    try:
-        import matplotlib.pyplot
-    except ImportError as error:
-        raise ImportError(
-            f"plots need matplotlib: pip install 'corrtensor[plot]' ({error})"
-        ) from error
-    return matplotlib.pyplot
+    return need("matplotlib.pyplot", "plot", "a plot")
 
 
 def axes_or_new(ax: Axes | None, **options: Any) -> Any:

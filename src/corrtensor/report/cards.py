@@ -16,7 +16,7 @@ from corrtensor.report.thumbnails import data_uri, line, shrink
 
 __all__ = ["cluster_cards", "factor_pictures", "mean_picture"]
 
-MEAN_SIDE, BASIS_SIDE, FACTOR_SIDE, TILE_SIDE = 192, 96, 240, 48
+MEAN_SIDE, BASIS_SIDE, FACTOR_SIDE = 192, 96, 240
 # So many basis pictures, members of a cluster, and clusters are shown.
 BASIS, MEMBERS, MOST_CLUSTERS = 12, 6, 60
 # Of each mode only the first few directions enter basis pictures.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -17,6 +17,7 @@ from sklearn.utils.validation import (
 )
 
 from corrtensor._engine.arrays.dask_lazy import by_chunks
+from corrtensor._engine.transformer import unchanged_on_error
 
 # Powers of e between which the temperature is looked for.
 LOG_TEMPERATURES = (-12.0, 12.0)
@@ -25,14 +26,35 @@ LOG_TEMPERATURES = (-12.0, 12.0)
 class ScoringClassifier(ClassifierMixin, BaseEstimator):
     """A classifier with one score per class: the largest wins.
 
-    A subclass has ``_scores(X)`` and sets ``classes_`` and ``temperature_`` in ``fit``.
+    A subclass has ``_check_parameters()``, ``_fit(X, codes)``, which sets ``temperature_``, and
+    ``_scores(X)``.
     """
 
     classes_: np.ndarray
     temperature_: float
+    _check_parameters: Any
+    _fit: Any
+    _scores: Any
 
-    def _scores(self, X: Any) -> np.ndarray:
-        raise NotImplementedError
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn the classes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, a_1, ..., a_d) or (n_samples, n_features)
+            Samples.
+        y : array-like of shape (n_samples,)
+            Labels of at least two classes.
+
+        Returns
+        -------
+        self : object
+            The fitted classifier.
+        """
+        with unchanged_on_error(self):
+            self._check_parameters()
+            self._fit(X, self._encode(X, y))
+        return self
 
     def _encode(self, X: Any, y: Any) -> np.ndarray:
         """Check the labels, set ``classes_``, and return each sample's place in it."""

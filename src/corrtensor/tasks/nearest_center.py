@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
 
 from corrtensor._base.checks import require_positive
-from corrtensor._engine.transformer import unchanged_on_error
 from corrtensor.corr_tensor import CorrTensor
 from corrtensor.tasks._probabilities import ScoringClassifier, fit_temperature
 from corrtensor.tasks._subspace import (
@@ -123,27 +122,6 @@ class CorrentropyCenterClassifier(ScoringClassifier):
         self.scale = scale
         self.weighted = weighted
         self.normalize = normalize
-
-    def fit(self, X: Any, y: Any) -> Self:
-        """Fit the subspace and take the centres.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, a_1, ..., a_d) or (n_samples, n_features)
-            Samples.
-        y : array-like of shape (n_samples,)
-            Labels of at least two classes.
-
-        Returns
-        -------
-        self : object
-            The fitted classifier.
-        """
-        with unchanged_on_error(self):
-            self._check_parameters()
-            codes = self._encode(X, y)
-            self._fit(X, codes)
-        return self
 
     def _fit(self, X: Any, codes: np.ndarray) -> None:
         X = self._scaled(X, reset=True)

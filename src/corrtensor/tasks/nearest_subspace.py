@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
-from corrtensor._engine.transformer import unchanged_on_error
 from corrtensor.corr_tensor import CorrTensor
 from corrtensor.subspace import MultilinearSubspace
 from corrtensor.tasks._probabilities import ScoringClassifier, fit_temperature
@@ -91,33 +90,16 @@ class SubspaceClassifier(ScoringClassifier):
         self.flatten = flatten
         self.scale = scale
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Fit a subspace to each class.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, a_1, ..., a_d) or (n_samples, n_features)
-            Samples.
-        y : array-like of shape (n_samples,)
-            Labels of at least two classes.
-
-        Returns
-        -------
-        self : object
-            The fitted classifier.
-        """
+    def _check_parameters(self) -> None:
         if self.scale not in ("median", None):
             raise ValueError(f"scale={self.scale!r}: use 'median' or None")
         if isinstance(self.subspace, FrozenEstimator):
             raise ValueError(
                 f"subspace={self.subspace!r} is frozen; a subspace must be fitted to each class"
             )
-        with unchanged_on_error(self):
-            codes = self._encode(X, y)
-            self._fit(self._read(X, reset=True), codes)
-        return self
 
-    def _fit(self, X: np.ndarray, codes: np.ndarray) -> None:
+    def _fit(self, X: Any, codes: np.ndarray) -> None:
+        X = self._read(X, reset=True)
         self.subspaces_ = [self._fit_class(X[codes == c], c) for c in range(len(self.classes_))]
         distances = self._distances(X)
         weights = np.ones(len(X))

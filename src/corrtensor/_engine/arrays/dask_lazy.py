@@ -11,12 +11,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from copy import copy
 from functools import wraps
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
+
+from corrtensor._base.extras import need
 
 __all__ = ["by_chunks", "is_dask", "merged", "require", "unwrapped"]
 
@@ -28,13 +29,8 @@ LEFT_HERE |= {"_sklearn_output_config", "callback"}
 
 
 def require(name: str) -> Any:
-    """Import an optional module, or say which extra brings it."""
-    try:
-        return import_module(name)
-    except ImportError as error:
-        raise ImportError(
-            f"{name} is not installed; pip install 'corrtensor[dask]' brings it"
-        ) from error
+    """Import a module that comes with Dask."""
+    return need(name, "dask", "a Dask array")
 
 
 def unwrapped(X: Any) -> Any:
