@@ -111,6 +111,10 @@ class CorrTensor(MultilinearSubspace):
     outlier_scores_ : ndarray of shape (n_samples,)
         How unlike the samples that count each one is, in robust standard deviations: of the
         logarithm of its residual, or, for a rejected sample, of its distance if that is more.
+    cell_scale_, cell_bandwidth_ : ndarray of the samples' shape, float
+        With ``cells``: the robust standard deviation of the residuals of every cell, and how many
+        of them a cell may stray. It is wider than ``cells`` asks for where that would doubt what a
+        plain fit explains.
     diagnostics_ : dict
         ``effective_samples``, the number of samples that the weights amount to; ``rejected``,
         the samples of weight below one half; ``groups``, those that lie apart, each with its
@@ -236,8 +240,9 @@ class CorrTensor(MultilinearSubspace):
     ) -> Solution:
         state = self._first_state(source, start)
         if self.cells and isinstance(source, CompletedSource):
-            state = doubted_start(source, state, options, prior, self._bandwidth())
-            self.cell_scale_ = source.unit * source.model.width / self._bandwidth()
+            begun = doubted_start(source, state, options, prior, self._bandwidth())
+            state, self.cell_bandwidth_ = begun[0], begun[2]
+            self.cell_scale_ = source.unit * begun[1]
         if verdict is None or not len(verdict.accepted):
             return replace(solve(source, state, loss, options, prior), prior=prior)
         state = measured(source, state)

@@ -207,8 +207,8 @@ class MultilinearSubspace(CallbackSupportMixin, CoreDistances, CellMethods):
         kept = nullcontext() if self.checkpoint is None else held(self.checkpoint)
         with kept, unchanged_on_error(self):
             X, _ = self._check(X, reset=True)
-            for streamed in ("_stream", "n_samples_seen_"):
-                self.__dict__.pop(streamed, None)
+            for earlier in ("_stream", "n_samples_seen_", "cell_scale_", "cell_bandwidth_"):
+                self.__dict__.pop(earlier, None)
             if X.shape[0] < 2:
                 raise ValueError(f"n_samples={X.shape[0]}: at least two samples are needed")
             weight = check_weight(sample_weight, X)

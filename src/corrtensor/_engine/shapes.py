@@ -132,9 +132,10 @@ def check_finite(
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(X.sum()):
             return
-    bad = ~np.isfinite(X.reshape(len(X), -1)).all(axis=1)
+    bad, kind = np.isinf(X.reshape(len(X), -1)).any(axis=1), ValueError
+    if not bad.any():
+        bad, kind = np.isnan(X.reshape(len(X), -1)).any(axis=1), MissingCells
     if bad.any():
-        kind = ValueError if np.isinf(X).any() else MissingCells
         raise kind(
             f"{name} contains NaN or infinity: {int(bad.sum())} of {len(X)} samples read, "
             f"the first is sample {first + int(bad.argmax()) if at is None else at[bad.argmax()]}"

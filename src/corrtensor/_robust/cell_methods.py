@@ -20,6 +20,7 @@ class CellMethods(SubspaceTransformer):
     """The methods of a subspace, for samples with bad or missing cells."""
 
     cell_scale_: np.ndarray
+    cell_bandwidth_: float
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -33,11 +34,8 @@ class CellMethods(SubspaceTransformer):
     def _cell_model(self, source: Source) -> Model:
         """Return what is expected of samples counted from the mean."""
         scale = getattr(self, "cell_scale_", None)
-        width = None if scale is None else self._bandwidth() * scale / source.unit
+        width = None if scale is None else self.cell_bandwidth_ * scale / source.unit
         return Model(np.zeros(self.sample_shape_), self.factors_, source.dtype, width)
-
-    def _bandwidth(self) -> float:
-        return math.inf
 
     def _by_cells(self, X: Any, out: Any, make: Callable[[np.ndarray, Block], np.ndarray]) -> Any:
         """Write an array of the samples' shape, made of every block and what completes it."""

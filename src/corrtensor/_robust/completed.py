@@ -190,11 +190,6 @@ class CompletedSource(Source):
         self.model, self.cores, self.steps = model, room, 0
         return part
 
-    def restart(self, place: np.ndarray, width: np.ndarray | None) -> None:
-        """Expect every sample at one place."""
-        self.model = Model(place, None, self.dtype, width)
-        self.cores = self._room(self.model)
-
     def doubt(self, width: np.ndarray) -> None:
         """Take other bandwidths of the cells; the fit stays."""
         self.model = replace(self.model, width=width)
