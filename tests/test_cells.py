@@ -224,3 +224,97 @@ def test_single_precision(images):
     assert single.repair(torn.astype(np.float32)).dtype == np.float32
     # Where the sweeps end is decided by the objective to five digits.
     assert_allclose(single.objective_[-1], double.objective_[-1], rtol=1e-3)
+
+
+# The same in memory, on disk and on Dask
+
+
+def same(one, other):
+    for name in ("mean_", "weights_", "residuals_"):
+        assert_allclose(getattr(one, name), getattr(other, name), rtol=1e-8, atol=1e-10)
+    for U, V in zip(one.factors_, other.factors_, strict=True):
+        assert_allclose(U @ U.T, V @ V.T, atol=1e-8)
+
+
+@pytest.fixture(scope="module")
+def torn(make_samples):
+    return spoil(make_samples(2, n=300), missing=0.2, bad=0.03)[0]
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["missing", "cells"])
+def in_memory(request, torn):
+    return ct.CorrTensor((3, 2), cells=request.param, block_size=50).fit(torn)
+
+
+@pytest.mark.parametrize("kind", ["memmap", "zarr", "hdf5", "dask", "masked dask"])
+def test_wherever_the_samples_are(torn, in_memory, tmp_path, kind):
+    if kind == "memmap":
+        np.save(tmp_path / "x.npy", torn)
+        X = np.load(tmp_path / "x.npy", mmap_mode="r")
+    elif kind == "zarr":
+        zarr = pytest.importorskip("zarr")
+        X = zarr.create_array(tmp_path / "x.zarr", data=torn, chunks=(70, 8, 7))
+    elif kind == "hdf5":
+        h5py = pytest.importorskip("h5py")
+        X = h5py.File(tmp_path / "x.h5", "w").create_dataset("x", data=torn, chunks=(70, 8, 7))
+    else:
+        da = pytest.importorskip("dask.array")
+        X = da.from_array(torn, chunks=(90, 8, 7))
+        X = X if kind == "dask" else da.ma.masked_invalid(X)
+    model = ct.CorrTensor((3, 2), cells=in_memory.cells, block_size=50).fit(X)
+    same(model, in_memory)
+    if kind == "masked dask":
+        return
+    assert_allclose(np.asarray(model.repair(X)), in_memory.repair(torn), atol=1e-8)
+    assert_allclose(np.asarray(model.transform(X)), in_memory.transform(torn), atol=1e-8)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 3])
+def test_threads_change_no_bit(torn, in_memory, n_jobs):
+    options = {"cells": in_memory.cells, "block_size": 50}
+    model = ct.CorrTensor((3, 2), n_jobs=n_jobs, **options).fit(torn)
+    assert_array_equal(model.mean_, in_memory.mean_)
+    assert_array_equal(model.transform(torn), in_memory.transform(torn))
+
+
+def test_model_files_know_cells(torn, in_memory, tmp_path):
+    ct.save(in_memory, tmp_path / "m.ct")
+    again = ct.load(tmp_path / "m.ct")
+    assert_array_equal(again.repair(torn), in_memory.repair(torn))
+
+
+def test_a_killed_fit_goes_on(torn, in_memory, tmp_path, monkeypatch):
+    monkeypatch.setattr("corrtensor._engine.checkpoint.EVERY", 0.0)
+    options = {"cells": in_memory.cells, "block_size": 50, "checkpoint": tmp_path / "fit.ct"}
+
+    def kill(sweep, *_):
+        if sweep == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        ct.CorrTensor((3, 2), callback=kill, **options).fit(torn)
+    model = ct.CorrTensor((3, 2), **options).fit(torn)
+    assert_allclose(model.objective_, in_memory.objective_, rtol=1e-10)
+    same(model, in_memory)
+
+
+def test_tasks_take_incomplete_samples(make_samples):
+    X = make_samples(2, n=80, n_bad=8)
+    torn, _ = spoil(X, missing=0.1, bad=0)
+    found = ct.TensorOutlierDetector(ct.CorrTensor((3, 2))).fit(torn).predict(torn)
+    assert_array_equal(np.flatnonzero(found == -1), np.arange(8))
+    y = np.arange(80) % 2
+    shifted = torn + y[:, None, None]
+    for model in (ct.CorrentropyCenterClassifier(ct.make("MPCA", 4)), ct.SubspaceClassifier()):
+        answers = model.fit(shifted[8:], y[8:]).predict(shifted[8:])
+        assert np.mean(answers == y[8:]) > 0.9
+
+
+def test_a_stream_of_incomplete_batches(make_samples):
+    X = make_samples(2, n=300, n_bad=0)
+    torn, _ = spoil(X, missing=0.2, bad=0)
+    model = ct.CorrTensor((3, 2))
+    for batch in np.split(torn, 3):
+        model.partial_fit(batch)
+    whole = ct.CorrTensor((3, 2)).fit(X)
+    assert model.residuals(X).mean() < 1.1 * whole.residuals(X).mean()

@@ -22,7 +22,7 @@ from corrtensor._engine.callbacks import CallbackSupportMixin, observer, with_ca
 from corrtensor._engine.checkpoint import Checkpoint, fingerprint
 from corrtensor._engine.core_distances import FEWEST_DRAWN, CoreDistances, CoreModel
 from corrtensor._engine.ranks import Rank, check_ranks
-from corrtensor._engine.shapes import MissingCells, as_float
+from corrtensor._engine.shapes import MissingCells, as_float, has_gaps
 from corrtensor._engine.solver import solve
 from corrtensor._engine.start import refuse_identical, spectral
 from corrtensor._engine.state import STATUS, Options, Solution, State
@@ -31,7 +31,7 @@ from corrtensor._engine.threads import team
 from corrtensor._engine.transformer import unchanged_on_error
 from corrtensor._engine.weights import check_weight, times
 from corrtensor._robust.cell_methods import CellMethods
-from corrtensor._robust.completed import CompletedSource, seen_weight
+from corrtensor._robust.completed import completed
 from corrtensor.losses import Loss, Power
 
 __all__ = ["MultilinearSubspace"]
@@ -184,10 +184,9 @@ class MultilinearSubspace(CallbackSupportMixin, CoreDistances, CellMethods):
         Parameters
         ----------
         X : array-like of shape (n_samples, a_1, ..., a_d) or (n_samples, n_features)
-            Samples; in two dimensions they are vectors, or tensors flattened to
-            ``sample_shape``. Arrays on disk (memmap, zarr, HDF5) are read block by block; the
-            chunks of a Dask array, also inside an ``xarray.DataArray``, are worked on where they
-            are (``docs/scaling.md``).
+            Samples; in two dimensions vectors, or tensors flattened to ``sample_shape``. Arrays on
+            disk are read block by block, chunks of a Dask array, also in an ``xarray.DataArray``,
+            where they are (``docs/scaling.md``). NaN, or a mask, is a missing cell.
         y : object, default=None
             Ignored.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -213,29 +212,25 @@ class MultilinearSubspace(CallbackSupportMixin, CoreDistances, CellMethods):
                 raise ValueError(f"n_samples={X.shape[0]}: at least two samples are needed")
             weight = check_weight(sample_weight, X)
             try:
-                self._learn(X, weight, options, missing=bool(getattr(self, "cells", False)))
+                self._learn(X, weight, options, bool(getattr(self, "cells", False)))
             except MissingCells:
-                self._learn(X, weight, options, missing=True)
+                self._learn(X, weight, options, True)
             if self.checkpoint is not None:
                 Checkpoint(self.checkpoint, {}).remove()
         if context is not None:
             context.call_on_fit_task_end(estimator=self)
         return self
 
-    def _learn(self, X: Any, weight: np.ndarray | None, options: Options, *, missing: bool) -> None:
-        source = self._first_source(X, missing=missing)
+    def _learn(self, X: Any, weight: np.ndarray | None, options: Options, missing: bool) -> None:
+        source = self._first_source(X, missing)
         with team(source.n_threads):
-            if missing:
-                source = CompletedSource(source)
-                weight = seen_weight(source, weight)
+            source, weight = completed(source, weight) if missing else (source, weight)
             solution = self._solve(source, weight, options)
             self._keep(solution, as_float(np.dtype(X.dtype)))
             self._learn_cores(source, times(solution.weights, weight))
 
     def _solve(self, source: Source, weight: np.ndarray | None, options: Options) -> Solution:
-        loss = self._loss()
-        shape = self.sample_shape_
-        order = getattr(self, "order", None)
+        loss, shape, order = self._loss(), self.sample_shape_, getattr(self, "order", None)
         if order is not None and len(shape) != order:
             raise ValueError(
                 f"samples of order {order} are needed; these have shape {shape} "
@@ -272,7 +267,7 @@ class MultilinearSubspace(CallbackSupportMixin, CoreDistances, CellMethods):
         """Return how much each sample may count, and why."""
         return weight, None
 
-    def _first_source(self, X: Any, *, missing: bool = False) -> Source:
+    def _first_source(self, X: Any, missing: bool = False) -> Source:
         # Without a mean, the origin itself is the centre, and must not be moved.
         origin = None if self.center is not None else np.zeros(self.sample_shape_)
         options = {"n_jobs": self.n_jobs, "block_size": self.block_size, "missing": missing}
@@ -292,10 +287,8 @@ class MultilinearSubspace(CallbackSupportMixin, CoreDistances, CellMethods):
     def _keep(self, solution: Solution, dtype: np.dtype) -> None:
         self.mean_ = solution.mean.astype(dtype)
         self.factors_ = tuple(None if U is None else U.astype(dtype) for U in solution.factors)
-        self.weights_ = solution.weights
-        self.residuals_ = solution.residuals
-        self.objective_ = solution.objective
-        self.n_iter_ = solution.n_iter
+        self.weights_, self.residuals_ = solution.weights, solution.residuals
+        self.objective_, self.n_iter_ = solution.objective, solution.n_iter
         self.converged_ = solution.converged
         self.loss_ = solution.loss
         self.core_shape_ = tuple(
@@ -311,9 +304,9 @@ class MultilinearSubspace(CallbackSupportMixin, CoreDistances, CellMethods):
     def partial_fit(self, X: Any, y: object = None, *, decay: float = 0.95) -> Self:
         """Learn from a batch of a stream and forget it. Approximate: see ``docs/decisions/0006``.
 
-        The first batch is fitted as by :meth:`fit`; each further one moves the mean and the
-        factors. Samples that the subspace does not explain are ignored, until they become the
-        majority of those seen lately. A call of :meth:`fit` ends the stream.
+        The first batch is fitted as by :meth:`fit`; each further one moves mean and factors, its
+        missing cells filled. Samples that are not explained are ignored, until they become the
+        majority of those seen lately. :meth:`fit` ends the stream.
 
         Parameters
         ----------
@@ -327,9 +320,8 @@ class MultilinearSubspace(CallbackSupportMixin, CoreDistances, CellMethods):
         Returns
         -------
         self : object
-            The estimator; ``weights_`` and ``residuals_`` are those of this batch, as it looked
-            before it was learned from. ``outlier_scores_`` and ``diagnostics_`` of a ``CorrTensor``
-            stay those of the first.
+            The estimator; ``weights_`` and ``residuals_`` are those of this batch before it was
+            learned from; ``outlier_scores_`` and ``diagnostics_`` stay those of the first.
         """
         if not isinstance(decay, int | float | np.number) or not 0 < decay <= 1:
             raise ValueError(f"decay={decay!r} must lie above 0 and not above 1")
@@ -338,7 +330,7 @@ class MultilinearSubspace(CallbackSupportMixin, CoreDistances, CellMethods):
             self.fit(X)
             stream = None
         with unchanged_on_error(self):
-            X, _ = self._check(X)
+            X = self._check(self.repair(X) if has_gaps(X) else X)[0]
             options: dict[str, Any] = {"n_jobs": self.n_jobs, "block_size": self.block_size}
             if stream is None:
                 source = self._first_source(X)

@@ -92,6 +92,12 @@ def with_gaps(X: Any) -> Any:
     return X.astype(as_float(X.dtype)).filled(np.nan)
 
 
+def has_gaps(X: Any) -> bool:
+    """Tell whether cells of an array in memory are masked, or NaN."""
+    X = with_gaps(X)
+    return isinstance(X, np.ndarray) and X.dtype.kind == "f" and bool(np.isnan(X).any())
+
+
 def refuse_masked(X: Any) -> None:
     """Raise a ``ValueError`` if entries of an array are masked: they would count all the same."""
     parts = X if isinstance(X, list | tuple) else (X,)

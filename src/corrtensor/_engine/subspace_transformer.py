@@ -9,7 +9,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from corrtensor._engine.arrays.dask_lazy import by_chunks
-from corrtensor._engine.arrays.source import Source, check_output
+from corrtensor._engine.arrays.disk import check_output
+from corrtensor._engine.arrays.source import Source
 from corrtensor._engine.passes import ResidualPass
 from corrtensor._engine.products import expand, project
 from corrtensor._engine.shapes import is_on_disk

@@ -10,7 +10,8 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 
 from corrtensor._engine.arrays.dask_lazy import by_chunks
-from corrtensor._engine.arrays.source import Source, check_output
+from corrtensor._engine.arrays.disk import check_output
+from corrtensor._engine.arrays.source import Source
 from corrtensor._engine.subspace_transformer import SubspaceTransformer
 from corrtensor._robust.cells import Block, Model, cell_weights, deviations, repaired
 from corrtensor._robust.completed import NewSource

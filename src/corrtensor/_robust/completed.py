@@ -73,7 +73,7 @@ class CompletedPass:
             at = task.at
             task = replace(task, at=Measured(at.mean, at.factors, at.dtype, there))
 
-        def completed() -> Iterator[tuple[int, int, np.ndarray]]:
+        def made() -> Iterator[tuple[int, int, np.ndarray]]:
             for lo, hi, x in blocks:
                 Z = cores[lo:hi]
                 if self.before is not None:
@@ -90,7 +90,7 @@ class CompletedPass:
 
         if drawn and self.task.loss is not None:
             per_sample["log_prior"] = Paced(there, per_sample.get("log_prior"))
-        done = task(completed(), **per_sample)
+        done = task(made(), **per_sample)
         if isinstance(done, Part):
             done.cores += moved
         return done
@@ -252,12 +252,12 @@ class NewPass:
         at = self.task.at
         task = replace(self.task, at=Measured(at.mean, at.factors, at.dtype, there))
 
-        def completed() -> Iterator[tuple[int, int, np.ndarray]]:
+        def made() -> Iterator[tuple[int, int, np.ndarray]]:
             for lo, hi, x in blocks:
                 there[:] = [self.model.found(x, lo)[1]] if self.model.doubts(x) else []
                 yield lo, hi, there[0].x if there else x
 
-        return task(completed(), **per_sample)
+        return task(made(), **per_sample)
 
 
 class NewSource(Source):
@@ -279,16 +279,21 @@ class NewSource(Source):
         return self.inner.reduce(NewPass(task, self.model), **per_sample)
 
 
-def seen_weight(source: CompletedSource, weight: np.ndarray | None) -> np.ndarray | None:
-    """Return how much samples may count: those without an observed cell do not."""
-    assert source.share is not None  # noqa: S101
-    seen = source.share > 0
+def completed(
+    inner: Source, weight: np.ndarray | None
+) -> tuple[CompletedSource, np.ndarray | None]:
+    """Return a source of completed samples, and how much each may count.
+
+    A sample without an observed cell does not count.
+    """
+    source = CompletedSource(inner)
+    seen = source.share > 0  # type: ignore[operator]
     if seen.all():
-        return weight
+        return source, weight
     counting = times(seen.astype(float), weight)
     if np.count_nonzero(counting) < 2:
         raise ValueError(
             f"{np.count_nonzero(~seen)} of {len(seen)} samples have no observed cell, all are NaN: "
             "at least two samples that count must show something"
         )
-    return counting
+    return source, counting

@@ -219,6 +219,8 @@ def as_samples(subspace: Any, X: Any) -> Any:
         return X
     X = np.asarray(X)
     X = X.astype(np.float64) if X.dtype == object else X
+    if X.dtype.kind == "f" and np.isnan(X.sum()) and hasattr(subspace, "repair"):
+        X = subspace.repair(X)
     return X.reshape(len(X), *getattr(subspace, "sample_shape_", X.shape[1:]))
 
 

@@ -336,18 +336,3 @@ class Chosen:
     def __getitem__(self, rows: slice) -> np.ndarray:
         X, drawn = self.source.X, self.drawn[rows]
         return X[drawn] if isinstance(X, np.ndarray) else self.source.take(drawn)
-
-
-def check_output(out: Any, shape: tuple[int, ...], dtype: np.dtype) -> Any:
-    """Return an array to write into: a new one, or the given one if it fits."""
-    if out is None:
-        return np.empty(shape, dtype)
-    if tuple(getattr(out, "shape", ())) != shape:
-        raise ValueError(
-            f"out has shape {getattr(out, 'shape', None)}; what is written has shape {shape}"
-        )
-    if not np.can_cast(dtype, np.dtype(out.dtype), "same_kind"):
-        raise ValueError(f"out holds {out.dtype}; what is written is {dtype}")
-    if isinstance(out, np.ndarray) and not out.flags.writeable:
-        raise ValueError("out is read-only")
-    return out
