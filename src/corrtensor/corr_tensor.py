@@ -282,5 +282,5 @@ class CorrTensor(MultilinearSubspace):
                 f"only {count:.1f} of {len(w)} samples count: the bandwidth "
                 f"(alpha={self.alpha}, beta={self.beta}, scale={self.scale!r}) is too narrow",
                 RejectionWarning,
-                stacklevel=5,
+                stacklevel=6,
             )

@@ -110,7 +110,6 @@ class MultilinearSubspace(CallbackSupportMixin, CoreDistances, CellMethods):
     See Also
     --------
     CorrTensor : The robust estimator with its starts and scales.
-    make : The published methods by name.
 
     Examples
     --------
@@ -210,9 +209,9 @@ class MultilinearSubspace(CallbackSupportMixin, CoreDistances, CellMethods):
                 self.__dict__.pop(earlier, None)
             if X.shape[0] < 2:
                 raise ValueError(f"n_samples={X.shape[0]}: at least two samples are needed")
-            weight = check_weight(sample_weight, X)
+            weight, doubts = check_weight(sample_weight, X), bool(getattr(self, "cells", False))
             try:
-                self._learn(X, weight, options, bool(getattr(self, "cells", False)))
+                self._learn(X, weight, options, doubts)
             except MissingCells:
                 self._learn(X, weight, options, True)
             if self.checkpoint is not None:
@@ -297,8 +296,8 @@ class MultilinearSubspace(CallbackSupportMixin, CoreDistances, CellMethods):
         )
         self.ranks_ = self.core_shape_
         if solution.status in ("max_iter", "rose"):
-            words = STATUS[solution.status].format(n=solution.n_iter)
-            warnings.warn(f"{type(self).__name__} {words}", ConvergenceWarning, stacklevel=3)
+            words = f"{type(self).__name__} {STATUS[solution.status].format(n=solution.n_iter)}"
+            warnings.warn(words, ConvergenceWarning, stacklevel=4)
 
     @available_if(lambda self: self.coupled)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: object = None, *, decay: float = 0.95) -> Self:

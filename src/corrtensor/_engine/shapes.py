@@ -89,7 +89,7 @@ def with_gaps(X: Any) -> Any:
         return X
     if X.mask is np.ma.nomask or not X.mask.any():
         return X.data
-    return X.astype(as_float(X.dtype)).filled(np.nan)
+    return np.ma.filled(X.astype(as_float(X.dtype)), np.nan)
 
 
 def has_gaps(X: Any) -> bool:

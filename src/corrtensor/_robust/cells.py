@@ -1,7 +1,7 @@
 """Bad and missing cells: what a fit expects of a block, and the block completed by it.
 
 A cell is one number of one sample. ``x`` holds NaN where it is missing. Letters and proofs as in
-``docs/method.md``, section 7. Nothing here knows where blocks come from.
+``docs/method.md``, section 13. Nothing here knows where blocks come from.
 """
 
 from __future__ import annotations
@@ -153,15 +153,13 @@ class Model:
     def complete_by(self, x: np.ndarray, F: np.ndarray, wider: float, first: int) -> Block:
         """Do so with a given fit."""
         n, cells = len(x), F[0].size
-        missing: np.ndarray | None = np.isnan(x)
-        y, seen = x, np.full(n, float(cells))
-        if missing.any():  # type: ignore[union-attr]
-            y = np.where(missing, F, x)
-            seen -= np.count_nonzero(missing.reshape(n, -1), axis=1)  # type: ignore[union-attr]
-        else:
-            missing = None
+        gaps = np.isnan(x)
+        y, missing, seen = x, None, np.full(n, float(cells))
+        if gaps.any():
+            y, missing = np.where(gaps, F, x), gaps
+            seen -= np.count_nonzero(gaps.reshape(n, -1), axis=1)
         doubted = np.empty(0, np.intp)
-        v, extra = np.empty(0, x.dtype), 0.0
+        v, extra = np.empty(0, x.dtype), np.zeros(n)
         with np.errstate(over="ignore", invalid="ignore"):
             R = y - F
             if self.width is not None:
@@ -177,7 +175,7 @@ class Model:
                 R.reshape(-1)[doubted] = np.where(np.isinf(r), r, 0)
                 rho = (2 - e) / math.sqrt(2)
                 rho *= np.square(wider * self.width.reshape(-1)[doubted % cells])  # type: ignore[union-attr]
-                extra = np.bincount(doubted // cells, rho, minlength=n)
+                extra += np.bincount(doubted // cells, rho, minlength=n)
             squares = row_squares(R) + extra
         if not (squares < LARGEST_SQUARE).all():
             refuse(x, first)

@@ -2,7 +2,7 @@
 
 A pass that measures residuals moves the fit by which blocks are completed to its own mean and
 factors; all other passes see the blocks as they were completed then. So a sweep runs on samples
-that stay what they are while it lasts (``docs/method.md``, section 7). Of every sample its core is
+that stay what they are while it lasts (``docs/method.md``, section 13). Of every sample its core is
 kept, nothing of the data's size.
 """
 
@@ -143,6 +143,9 @@ class CompletedSource(Source):
     cores, share : ndarray, default=None
         What is known of them.
     """
+
+    share: np.ndarray
+    cores: np.ndarray
 
     def __init__(
         self,
@@ -287,7 +290,7 @@ def completed(
     A sample without an observed cell does not count.
     """
     source = CompletedSource(inner)
-    seen = source.share > 0  # type: ignore[operator]
+    seen = source.share > 0
     if seen.all():
         return source, weight
     counting = times(seen.astype(float), weight)

@@ -1,7 +1,7 @@
 """Where the fit with doubted cells begins, and how far a good cell may stray.
 
 The fit begins at the plain one of a few samples, and lets go of the cells that it does not explain
-by a bandwidth that narrows and widens again (``docs/method.md``, section 7).
+by a bandwidth that narrows and widens again (``docs/method.md``, section 13).
 """
 
 from __future__ import annotations

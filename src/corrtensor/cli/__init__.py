@@ -39,8 +39,8 @@ def build_app() -> Any:
     def corrtensor() -> None:
         """Find the structure of a stack of images or tensors, some of them spoiled."""
 
-    from corrtensor.cli import classify, cluster_outliers, fit_transform, info, report
+    from corrtensor.cli import classify, cluster_outliers, fit_transform, info, repair, report
 
-    for group in (fit_transform, info, cluster_outliers, classify, report, demo):
+    for group in (fit_transform, repair, info, cluster_outliers, classify, report, demo):
         group.add_commands(app)
     return app
