@@ -482,6 +482,77 @@ FAULTS = [
         "",
         "profile",
     ),
+    # which samples count
+    Fault(
+        "samples are judged by what they taught",
+        "_robust/search.py",
+        "teachers = (some & ~half).astype(float)",
+        "teachers = some.astype(float)",
+        "search",
+    ),
+    Fault(
+        "the metric counts samples by their size",
+        "_robust/search.py",
+        "weights = clipped * np.exp(d.min() - d)",
+        "weights = np.maximum(self.away, 1e-300)",
+        "search",
+    ),
+    Fault(
+        "a group larger than the breakdown is rejected",
+        "_robust/search.py",
+        "> breakdown * counting.sum()",
+        "> counting.sum()",
+        "search",
+    ),
+    Fault(
+        "samples that were not looked at are all kept",
+        "_robust/search.py",
+        "beyond = self.kept & (away > split.cut)",
+        "beyond = np.zeros(len(away), dtype=bool)",
+        "search",
+    ),
+    Fault(
+        "what rejecting costs is not asked",
+        "_robust/search.py",
+        "rejected=keeping > rejecting,",
+        "rejected=True,",
+        "search",
+    ),
+    Fault(
+        "few samples far off are left to their costs",
+        "_robust/search.py",
+        "return split.distance >= 2 * FAR or",
+        "return",
+        "search",
+    ),
+    Fault(
+        "samples beyond the gap say nothing of the tail",
+        "_robust/isolation.py",
+        "joint = excess + beyond / tail * (x[self.kept - 1] - high[some])",
+        "joint = excess",
+        "search",
+    ),
+    Fault(
+        "a mean excess is no estimate",
+        "_robust/isolation.py",
+        "tail * np.log1p(gap / excess / tail)",
+        "gap / excess",
+        "search",
+    ),
+    Fault(
+        "what has no direction of its own is forgotten",
+        "_robust/metric.py",
+        "rest = np.maximum(row_squares(y) - row_squares(cores), 0)",
+        "rest = 0 * row_squares(y)",
+        "search",
+    ),
+    Fault(
+        "variances are not shrunk",
+        "_robust/metric.py",
+        "factors[n] = v + shrink * v.mean()",
+        "factors[n] = v + 1e-12 * v.mean()",
+        "search",
+    ),
 ]
 
 

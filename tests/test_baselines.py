@@ -331,6 +331,21 @@ def test_projection_and_back(model, images):
 
 
 @every_model
+def test_arrays_on_disk_and_in_dask(model, images, tmp_path):
+    """What memory gives, from a file and chunk by chunk."""
+    da = pytest.importorskip("dask.array")
+    np.save(tmp_path / "images.npy", images)
+    fitted = clone(model).fit(images)
+    expected = (images - fitted.mean_) @ fitted.factors_[1]
+    on_disk = np.load(tmp_path / "images.npy", mmap_mode="r")
+    lazy = fitted.transform(da.from_array(images, chunks=(7, -1, -1)))
+    assert_allclose(fitted.transform(on_disk), expected, atol=1e-12)
+    assert isinstance(lazy, da.Array)
+    assert_allclose(lazy.compute(), expected, atol=1e-12)
+    assert_allclose(fitted.residuals(on_disk), fitted.residuals(images), rtol=1e-12)
+
+
+@every_model
 def test_shift_order_and_scale_of_the_samples(model, images):
     model = clone(model).set_params(rank=3)
     if isinstance(model, TwoDNPP):

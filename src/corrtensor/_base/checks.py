@@ -10,15 +10,6 @@ import math
 from numbers import Integral, Real
 from typing import Any
 
-__all__ = [
-    "is_number",
-    "is_share",
-    "is_whole",
-    "require_count",
-    "require_not_negative",
-    "require_positive",
-]
-
 
 def is_number(value: Any) -> bool:
     """Tell whether ``value`` is a real number; NaN and the infinities are."""

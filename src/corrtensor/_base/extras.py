@@ -5,8 +5,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-__all__ = ["need"]
-
 # Where the name of a package is not that of its module.
 PACKAGES = {"PIL": "pillow", "skimage": "scikit-image"}
 

@@ -20,8 +20,6 @@ try:
 except ImportError:  # not on Windows, where runs are not kept apart
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["check_regular", "held", "is_inside", "open_regular", "refuse_link", "replacing"]
-
 PathLike = str | os.PathLike[str]
 KINDS = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFDIR: "a folder"}
 KINDS |= {stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}

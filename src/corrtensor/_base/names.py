@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["cell", "from_cell", "original", "printable", "visible"]
-
 # What a spreadsheet computes; the apostrophe is here so that it can be undone.
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "'", "＝", "＋", "－", "＠")  # noqa: RUF001
 ESCAPE = re.compile(r"\\(?:x([0-9a-f]{2})|u([0-9a-f]{4})|U([0-9a-f]{8})|(.))")

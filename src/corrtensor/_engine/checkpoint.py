@@ -20,8 +20,6 @@ import numpy as np
 from corrtensor._engine.state import Options, Snapshot, State
 from corrtensor.io.model_file import ModelFileError, read, write
 
-__all__ = ["Checkpoint", "fingerprint"]
-
 FORMAT = "corrtensor checkpoint"
 # Seconds between two writes.
 EVERY = 5.0

@@ -87,5 +87,6 @@ class Splits:
         return self[int(apart.argmax())] if apart.any() else None
 
     def likeliest(self) -> Split | None:
-        """Return the group below which the gap is least likely to be chance."""
-        return self[int(self.evidence.argmax())] if len(self.kept) else None
+        """Return the group below the gap that is least likely to be chance, if none is expected."""
+        some = self.evidence >= math.log(len(self.order))
+        return self[int(self.evidence.argmax())] if some.any() else None

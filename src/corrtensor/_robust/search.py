@@ -1,7 +1,6 @@
 """Which samples count: groups are proposed by a metric without scales, and judged one by one.
 
-The rule stands in ``docs/method.md``, section 6. A search looks at a few hundred samples, so that
-its cost does not grow with the data; what it found is then carried over to all of them.
+The rule: ``docs/method.md``, section 6. Some samples are searched, and all are then judged.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from corrtensor.losses import Power
 
 # The metric that proposes groups is shrunk more than the one that judges them: outliers bend what
 # is learned from them, too, and most of all where good samples vary little.
-COARSE, FINE = 1.0, 0.3
+COARSE, FINE = 3.0, 0.3
 # Steps towards the metric without scales.
 STEPS = 3
 # Samples closer than this share of the typical squared distance are copies, and count once there.
@@ -90,6 +89,11 @@ class Verdict:
         return Verdict(self.kept & ~beyond, scores, self.accepted[split.kept], groups)
 
 
+def near(d: np.ndarray) -> np.ndarray:
+    """Mark the nearer half, or what is needed to tell anything."""
+    return np.asarray(np.argsort(np.argsort(d)) < max(len(d) / 2, 2 * FEWEST))
+
+
 class Asked:
     """Samples that are looked at; every other one by its rough distance makes a half."""
 
@@ -97,10 +101,8 @@ class Asked:
         self.source, self.away = source, away
         self.odd = np.argsort(np.argsort(away, kind="stable")) % 2 == 1
 
-    def propose(self, least: float) -> np.ndarray:
-        """Return the samples below the likeliest gap, as those see it that are nearest by Tyler's
-        metric: in it a sample counts by the inverse of its squared distance.
-        """
+    def nearest(self) -> np.ndarray:
+        """Return the nearest half by Tyler's metric: a sample counts by the inverse square."""
         typical = np.median(self.away) or self.away.max()
         clipped = np.minimum(1.0, typical / np.maximum(self.away, 1e-300))
         frame, entries = seen = see(self.source, clipped)
@@ -108,12 +110,8 @@ class Asked:
         for _ in range(STEPS):
             d = Metric.of(frame, entries, weights, COARSE)[1]
             weights = clipped * np.exp(d.min() - d)
-        nearest = np.argsort(np.argsort(d)) < max(len(d) / 2, 2 * FEWEST)
-        if self.are_few(nearest):
-            return nearest
-        splits = Splits(self.judged_by(nearest, COARSE, seen)[1], least)
-        likeliest = splits.isolated() or splits.likeliest()
-        return nearest if likeliest is None else likeliest.kept
+        some = near(d)
+        return some if self.are_few(some) else near(self.judged_by(some, COARSE, seen)[1])
 
     def judged_by(
         self, some: np.ndarray, shrink: float, seen: tuple[Frame, np.ndarray] | None = None
@@ -134,15 +132,16 @@ class Asked:
 
     def find(self, least: float) -> tuple[Split, Metric] | None:
         """Return a group that is apart, as the others see it, and their metric."""
-        learned, found = self.propose(least), None
-        for _ in range(2):
-            if self.are_few(learned):
+        some, found = self.nearest(), None
+        for first in (True, False, False):
+            if self.are_few(some):
                 return None
-            metric, d = self.judged_by(learned, FINE)
-            apart = Splits(d, least).isolated()
+            metric, d = self.judged_by(some, FINE)
+            splits = Splits(d, least)
+            apart = splits.isolated() or (splits.likeliest() if first else None)
             if apart is None:
                 return None
-            learned, found = apart.kept, (apart, metric)
+            some, found = apart.kept, (apart, metric)
         return found
 
     def judge(self, split: Split, ranks: tuple[Rank, ...], options: Options) -> Group:

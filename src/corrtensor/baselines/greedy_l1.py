@@ -11,8 +11,6 @@ from sklearn.utils import check_random_state
 from corrtensor._base.checks import require_count
 from corrtensor.baselines.one_sided import OneSided
 
-__all__ = ["L1TwoDPCA"]
-
 # Beside rows of length one, what rounding leaves of a zero.
 ZERO = 1e-12
 

@@ -14,8 +14,6 @@ from sklearn.neighbors import NearestNeighbors
 from corrtensor._base.checks import require_count, require_not_negative, require_positive
 from corrtensor.baselines.one_sided import OneSided
 
-__all__ = ["TwoDNPP"]
-
 # The usual ridge of locally linear embedding, as a share of the trace of the local Gram matrix.
 RIDGE = 1e-3
 # Variance below this share of the largest counts as none.

@@ -9,12 +9,11 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from corrtensor._base.checks import is_number, is_whole, require_count
+from corrtensor._engine.arrays.origin import choose_pilots, choose_unit
 from corrtensor._engine.ranks import choose_rank
 from corrtensor._engine.shapes import check_finite
 from corrtensor._engine.subspace_transformer import SubspaceTransformer
 from corrtensor._engine.transformer import unchanged_on_error
-
-__all__ = ["OneSided"]
 
 
 def check_rank(rank: Any, shape: tuple[int, ...]) -> None:
@@ -93,6 +92,8 @@ class OneSided(SubspaceTransformer):
             raise ValueError(f"n_samples={len(X)}: {name} needs at least 2 samples")
         check_rank(self.rank, shape)
         X = X.astype(np.float64, copy=False)
+        # Refuses sizes whose squares, and so residuals, cannot be represented.
+        choose_unit(X[choose_pilots(len(X), shape)], X.dtype)
         self.rank_ = int(self.rank) if is_whole(self.rank) else self._rank_by_energy(X)
         return X
 

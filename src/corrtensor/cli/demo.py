@@ -9,8 +9,6 @@ from corrtensor.cli.output import complain
 if TYPE_CHECKING:
     import typer
 
-__all__ = ["add_commands"]
-
 FORMATS = (".png", ".pdf", ".svg")
 DEMO_NOTE = """
 error: on the good samples. x oracle: divided by that of MPCA on them alone.

@@ -23,8 +23,6 @@ from corrtensor.cli.steps import (
 if TYPE_CHECKING:
     from corrtensor.io import Stack
 
-__all__ = ["add_commands"]
-
 
 def add_commands(app: typer.Typer) -> None:
     """Add the commands to the application."""

@@ -11,8 +11,6 @@ from corrtensor.cli import options
 from corrtensor.cli.output import Voice, exit_codes
 from corrtensor.cli.steps import load_model, open_stack, times
 
-__all__ = ["add_commands"]
-
 
 def add_commands(app: typer.Typer) -> None:
     """Add the command to the application."""

@@ -6,22 +6,6 @@ from typing import Annotated, Any
 
 import typer
 
-__all__ = [
-    "Axis",
-    "Cluster",
-    "Colour",
-    "Input",
-    "Json",
-    "Model",
-    "Quiet",
-    "Ranks",
-    "Size",
-    "Table",
-    "Trained",
-    "parse_ranks",
-    "parse_size",
-]
-
 WHAT = (
     "Folder of images, or a .npy, .npz, .mat, .h5, .zarr, multi-page .tif or video file; "
     "FILE::NAME chooses an array in it."

@@ -13,8 +13,6 @@ from typing import Any
 
 from corrtensor._base.names import printable, visible
 
-__all__ = ["Voice", "complain", "exit_codes", "stop_on_signals"]
-
 DONE, BAD_DATA, BAD_CALL, STOPPED = 0, 1, 2, 128
 # Seconds after which a person wants to know that something is going on.
 PATIENCE = 1.0

@@ -12,8 +12,6 @@ from corrtensor.cli.steps import check_shape, claimed, load_model, open_stack, s
 if TYPE_CHECKING:
     from corrtensor.io import Stack
 
-__all__ = ["add_commands", "write_report"]
-
 
 def add_commands(app: typer.Typer) -> None:
     """Add the commands to the application."""

@@ -16,19 +16,6 @@ if TYPE_CHECKING:
 
     from corrtensor.io import Stack
 
-__all__ = [
-    "blocks",
-    "check_shape",
-    "claimed",
-    "fit_with_progress",
-    "load_model",
-    "name_of",
-    "open_stack",
-    "samples_of",
-    "table_writer",
-    "times",
-]
-
 BLOCK_BYTES = 1 << 24
 
 

@@ -12,8 +12,6 @@ import numpy as np
 
 from corrtensor._base.extras import need
 
-__all__ = ["read_idx", "read_picture", "read_pnm", "resize"]
-
 GAP = rb"(?:\s|#.*\n)+"
 PNM_HEADER = re.compile(rb"P([56])" + GAP + rb"(\d+)" + GAP + rb"(\d+)" + GAP + rb"(\d+)\s")
 GZIP_MAGIC = b"\x1f\x8b"

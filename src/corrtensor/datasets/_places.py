@@ -13,8 +13,6 @@ from typing import Any
 import numpy as np
 from sklearn.datasets import get_data_home
 
-__all__ = ["ARCHIVES", "data_root", "incomplete", "matching", "missing", "read_archive"]
-
 VARIABLE = "CORRTENSOR_DATA"
 
 # Each known archive: the sha256 of its accepted contents, and their sizes in bytes.

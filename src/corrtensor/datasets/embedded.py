@@ -8,8 +8,6 @@ from sklearn.utils import Bunch
 
 from corrtensor._base.extras import need
 
-__all__ = ["load_digits", "load_faces", "load_mnist_part"]
-
 DIGIT_NAMES = tuple("0123456789")
 
 

@@ -13,8 +13,6 @@ from sklearn.utils import Bunch
 from corrtensor.datasets._formats import read_pnm
 from corrtensor.datasets._places import data_root, incomplete, matching, missing, read_archive
 
-__all__ = ["load_lfwcrop"]
-
 # The paper's people, and how many images LFWcrop has of each.
 PEOPLE = {
     "Colin_Powell": 236,

@@ -11,8 +11,6 @@ from sklearn.utils import Bunch
 from corrtensor.datasets._formats import check_shape, read_idx
 from corrtensor.datasets._places import data_root, missing, read_archive
 
-__all__ = ["load_mnist"]
-
 PREFIXES = {"train": "train", "test": "t10k"}
 
 

@@ -11,8 +11,6 @@ from sklearn.utils import Bunch
 from corrtensor.datasets._formats import read_pnm
 from corrtensor.datasets._places import data_root, incomplete, missing, read_archive
 
-__all__ = ["load_orl"]
-
 PEOPLE, IMAGES_EACH, SHAPE = 40, 10, (112, 92)
 FOLDERS = ("orl", "orl_faces", "att_faces")
 

@@ -26,8 +26,6 @@ from corrtensor.datasets._draws import (
     value_range,
 )
 
-__all__ = ["block_outliers", "dummy_outliers", "magnified_outliers"]
-
 
 def dummy_outliers(X: Any, n: float, rng: Seed) -> tuple[np.ndarray, np.ndarray]:
     """Add n images of uniform noise (the paper's "dummy images").

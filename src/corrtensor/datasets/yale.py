@@ -12,8 +12,6 @@ from sklearn.utils import Bunch
 from corrtensor.datasets._formats import read_picture, read_pnm, resize
 from corrtensor.datasets._places import data_root, incomplete, matching, missing, read_archive
 
-__all__ = ["load_yale"]
-
 CONDITIONS = (
     "centerlight",
     "glasses",

@@ -25,8 +25,6 @@ from corrtensor.datasets import (
 )
 from corrtensor.methods import make
 
-__all__ = ["CaseResult", "Fit", "origin", "rows", "run_demo"]
-
 COMPARED = ("2DSVD", "R1-2DSVD", "Corr-Tensor")
 ORACLE = "MPCA"
 RANKS = (15, 15)

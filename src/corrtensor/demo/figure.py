@@ -10,9 +10,8 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.gridspec import GridSpecFromSubplotSpec
 
+from corrtensor._base.files import replacing
 from corrtensor.demo import CaseResult, Fit
-
-__all__ = ["draw_demo", "save_figure"]
 
 # Blue and vermilion of Okabe and Ito, told apart by all; marks and words say the same again.
 GOOD, BAD = "#0072B2", "#D55E00"
@@ -136,11 +135,6 @@ def draw_residuals(axes: Any, result: CaseResult) -> None:
 
 def save_figure(figure: Figure, path: str | os.PathLike[str]) -> Path:
     """Write a figure whole or not at all; the ending says the format."""
-    path = Path(path)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        figure.savefig(unfinished, format=path.suffix.lstrip(".").lower())
-        os.replace(unfinished, path)
-    finally:
-        unfinished.unlink(missing_ok=True)
-    return path
+    with replacing(path) as file:
+        figure.savefig(file.name, format=Path(path).suffix.lstrip(".").lower())
+    return Path(path)

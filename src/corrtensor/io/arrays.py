@@ -20,8 +20,6 @@ from corrtensor._base.extras import need
 from corrtensor._base.files import check_regular, is_inside, open_regular
 from corrtensor.io.stack import InputError, Spool, Turned
 
-__all__ = ["choose", "is_at_home", "open_hdf5", "open_mat", "open_npy", "open_npz", "open_zarr"]
-
 NUMBERS = "fiub"
 # No array needs a longer description.
 LONGEST_HEADER = 1 << 14

@@ -16,8 +16,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["ESTIMATORS", "RECORDS", "decode", "encode"]
-
 ESTIMATORS: Mapping[str, str] = MappingProxyType(
     {
         "CorrTensor": "corrtensor.corr_tensor",

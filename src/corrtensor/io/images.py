@@ -23,8 +23,6 @@ from corrtensor._base.extras import need
 from corrtensor._base.files import open_regular
 from corrtensor.io.stack import InputError, Progress, Skipped, Spool, Stack
 
-__all__ = ["IMAGE_SUFFIXES", "LARGEST_IMAGE", "open_folder"]
-
 IMAGE_SUFFIXES = (
     ".png .jpg .jpeg .gif .bmp .pgm .ppm .pbm .pnm .tif .tiff .webp".split()  # noqa: SIM905
 )

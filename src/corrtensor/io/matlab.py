@@ -16,8 +16,6 @@ import numpy as np
 
 from corrtensor._base.files import open_regular
 
-__all__ = ["Variable", "is_version_5", "list_variables", "read_variable"]
-
 HEADER = 128
 MATRIX, COMPRESSED = 14, 15
 # Types of stored numbers and classes of arrays, by their codes in the file.

@@ -18,8 +18,6 @@ from corrtensor.io.stack import InputError, Progress, Stack, Turned
 from corrtensor.io.tiff import open_tiff
 from corrtensor.io.video import VIDEO_SUFFIXES, open_video
 
-__all__ = ["SUFFIXES", "open_labels", "open_samples"]
-
 HDF5_SUFFIXES = (".h5", ".hdf5", ".hdf", ".he5")
 TIFF_SUFFIXES = (".tif", ".tiff")
 # Bytes that any file may claim, and how often its own size a larger one may.

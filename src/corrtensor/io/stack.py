@@ -15,8 +15,6 @@ import numpy as np
 
 from corrtensor._base.names import visible
 
-__all__ = ["InputError", "Progress", "Skipped", "Spool", "Stack", "Turned"]
-
 Progress = Callable[[int, int], None]
 # Of the free space where temporary files go, this share may be used.
 SPOOL_SHARE = 0.5

@@ -16,8 +16,6 @@ from corrtensor._base.files import check_regular
 from corrtensor.io.images import BELIEVED, LARGEST_IMAGE, MOST_COMPRESSED
 from corrtensor.io.stack import InputError
 
-__all__ = ["open_tiff"]
-
 # Descriptions of a file that would have others opened; without them its pages are what they are.
 NOT_BELIEVED = ("is_ome", "is_mmstack", "is_ndtiff")
 # How pages may be stored: plain, LZW, JPEG, deflate in its two numbers, runs.

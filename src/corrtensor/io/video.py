@@ -21,8 +21,6 @@ from corrtensor._base.files import open_regular
 from corrtensor.io.images import LARGEST_IMAGE
 from corrtensor.io.stack import InputError
 
-__all__ = ["VIDEO_SUFFIXES", "open_video"]
-
 VIDEO_SUFFIXES = (".mp4", ".avi", ".mov", ".mkv", ".webm", ".mpg", ".mpeg", ".m4v")
 # Containers that hold their own pictures; playlists and lists of files are none.
 CONTAINERS = "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,mpeg,mpegts,mpegvideo,m4v,h264,hevc"

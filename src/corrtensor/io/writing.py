@@ -24,8 +24,6 @@ from corrtensor._base.extras import need
 from corrtensor._base.files import held, refuse_link, refuse_special, replacing, sync_folder
 from corrtensor.io.arrays import is_at_home
 
-__all__ = ["Write", "check_output_name", "folder_replacing", "open_output"]
-
 Write = Callable[[np.ndarray], None]
 HDF5_SUFFIXES = (".h5", ".hdf5")
 # Samples of a stored chunk take about this much.

@@ -12,8 +12,6 @@ from zarr.storage import LocalStore
 from corrtensor._base.files import check_kind, is_inside
 from corrtensor.io.stack import InputError
 
-__all__ = ["Folder", "check_codecs"]
-
 # Codecs that turn bytes into numbers and run nothing, by their names in both versions.
 CODECS = (
     "bytes endian transpose sharding_indexed crc32c gzip zstd blosc zlib bz2 lzma lz4 shuffle "

@@ -14,8 +14,6 @@ from corrtensor.report.pictures import as_bytes, diverging
 from corrtensor.report.samples_seen import Survey
 from corrtensor.report.thumbnails import data_uri, line, shrink
 
-__all__ = ["cluster_cards", "factor_pictures", "mean_picture"]
-
 MEAN_SIDE, BASIS_SIDE, FACTOR_SIDE = 192, 96, 240
 # So many basis pictures, members of a cluster, and clusters are shown.
 BASIS, MEMBERS, MOST_CLUSTERS = 12, 6, 60

@@ -9,8 +9,6 @@ import numpy as np
 from corrtensor.report.charts import Chart, axes, dots, polyline
 from corrtensor.report.samples_seen import Survey
 
-__all__ = ["convergence_chart", "point_charts"]
-
 
 def convergence_chart(model: Any) -> Chart | None:
     """Return the objective after each sweep; ``None`` unless there are several values of one."""

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-__all__ = ["Chart", "Scale", "crosses", "dots", "polyline"]
-
 WIDTH, HEIGHT = 460, 330
 LEFT, RIGHT, TOP, BOTTOM = 32, 14, 14, 46
 # Room for a character of a tick on the left.

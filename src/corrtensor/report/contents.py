@@ -15,8 +15,6 @@ from corrtensor.report.samples_seen import Survey, survey
 from corrtensor.report.thumbnails import atlas, data_uri
 from corrtensor.report.words import column, headline, number, readable, rest, settings, summary
 
-__all__ = ["Request", "page_data"]
-
 # Longest side of the pictures in the table.
 SIDE = 96
 COLUMNS = ("unusual", "residual", "score")

@@ -11,8 +11,6 @@ from corrtensor.losses.protocol import weights_of
 from corrtensor.tasks._subspace import squared_residuals
 from corrtensor.tasks.outliers import upper_cut
 
-__all__ = ["Distances", "distances", "score_distances"]
-
 SIGMA_PER_MAD = 1.4826
 
 

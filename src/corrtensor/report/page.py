@@ -14,8 +14,6 @@ from typing import Any
 from corrtensor._base.files import replacing
 from corrtensor.report.contents import check_request, page_data
 
-__all__ = ["write_page"]
-
 
 def write_page(
     path: str | os.PathLike[str],

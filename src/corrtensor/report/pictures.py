@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["View", "diverging", "sequential", "times", "value_limits", "view_of"]
-
 MOST_SLICES = 4
 # Last modes of so many entries are the channels of a colour.
 CHANNELS = (3, 4)

@@ -10,8 +10,6 @@ from sklearn.utils.validation import check_is_fitted
 from corrtensor._engine.products import expand, project
 from corrtensor._engine.transformer import TensorTransformer
 
-__all__ = ["Subspace"]
-
 
 class Subspace:
     """The cores of samples and back, whatever the type of their numbers.

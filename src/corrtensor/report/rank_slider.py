@@ -16,8 +16,6 @@ from corrtensor.report.pictures import times
 from corrtensor.report.samples_seen import Survey
 from corrtensor.report.thumbnails import data_uri
 
-__all__ = ["leading", "ordinary_and_unusual", "rank_ladder", "rank_steps"]
-
 STEPS = 12
 # So many unusual samples and as many ordinary ones are shown.
 OF_EACH = 4

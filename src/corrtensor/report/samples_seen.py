@@ -15,8 +15,6 @@ from corrtensor.report.pictures import value_limits, view_of
 from corrtensor.report.projection import Subspace
 from corrtensor.report.thumbnails import Painter
 
-__all__ = ["Survey", "survey"]
-
 # Samples whose values set the range of all pictures.
 PILOTS = 64
 # Charts hold at most so many samples, and their tiles together so many pixels.

@@ -12,8 +12,6 @@ import numpy as np
 
 from corrtensor.report.pictures import View, as_bytes, sequential, unit_range, value_limits
 
-__all__ = ["Painter", "atlas", "data_uri", "shrink"]
-
 # Pictures with no longer side are kept pixel by pixel: loss would show when they are enlarged.
 LOSSLESS_SIDE = 40
 QUALITY, ATLAS_QUALITY = 82, 60

@@ -13,8 +13,6 @@ from corrtensor._base.names import printable, visible
 from corrtensor.report.pictures import times
 from corrtensor.report.samples_seen import Survey
 
-__all__ = ["column", "headline", "number", "readable", "rest", "settings", "summary"]
-
 LONGEST_SETTING = 60
 
 

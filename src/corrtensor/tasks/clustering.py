@@ -27,9 +27,7 @@ from corrtensor.tasks._subspace import (
     read_samples,
     sample_weights,
 )
-from corrtensor.tasks.density_peaks import DecisionGraph, cutoff_distance, decision_graph
-
-__all__ = ["DecisionGraph", "DensityPeaksKMeans"]
+from corrtensor.tasks.density_peaks import cutoff_distance, decision_graph
 
 # A sample with less than this share of the largest weight neither is nor moves a centre.
 NEGLIGIBLE = 1e-3

@@ -22,8 +22,6 @@ from corrtensor.tasks._subspace import (
     weighted_median,
 )
 
-__all__ = ["CorrentropyCenterClassifier"]
-
 # Powers beyond this are all the same to a kernel; cut, they stay comparable numbers.
 LARGEST_POWER = 1e300
 

@@ -18,8 +18,6 @@ from corrtensor.tasks._subspace import (
     weighted_median,
 )
 
-__all__ = ["SubspaceClassifier"]
-
 # Share of the energy of a class that its default subspace keeps.
 DEFAULT_SHARE = 0.75
 # Smallest scale of a class, as a share of the largest.

@@ -23,8 +23,6 @@ from corrtensor.tasks._subspace import (
 )
 from corrtensor.tasks.profile import fit_profile
 
-__all__ = ["TensorOutlierDetector"]
-
 # Clean samples flagged at least: the rate of false alarms that "auto" states.
 FALSE_ALARMS = 0.01
 # Robust standard deviations above the median at which samples are first set aside, and at which

@@ -30,8 +30,6 @@ from corrtensor._engine.arrays.source import Source
 from corrtensor._engine.large_modes import LARGE
 from corrtensor._engine.shapes import check_finite, is_on_disk
 
-__all__ = ["Normal", "Profile", "fit_profile"]
-
 # Shells of a mode end at 1, 4, 16, 64, ...
 RATIO = 4
 # Principal components of the cores, and samples needed for each.

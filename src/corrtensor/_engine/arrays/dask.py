@@ -23,8 +23,6 @@ from corrtensor._engine.arrays.source import Source, progress
 from corrtensor._engine.passes import Part, Sums
 from corrtensor._engine.threads import single_blas
 
-__all__ = ["DaskSource"]
-
 # Sums merged by one task.
 FAN_IN = 8
 # Threads of one process share the chunks: so many pieces of work keep all of them busy.

@@ -19,8 +19,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from corrtensor._base.extras import need
 
-__all__ = ["by_chunks", "is_dask", "merged", "require", "unwrapped"]
-
 # What a fitted estimator knows of every sample it was fitted to, and how its output is to be
 # wrapped: workers need none of it.
 LEFT_HERE = {"weights_", "residuals_", "outlier_scores_", "labels_", "diagnostics_"}
