@@ -10,7 +10,7 @@ OUT ?=
 QUICK ?=
 PIP := -m pip install -qq --disable-pip-version-check --root-user-action=ignore
 
-.PHONY: demo test test-slow test-lowest test-kernels test-sdist mutants lint graph paper robustness bench torture docs docs-test clean
+.PHONY: demo test test-slow test-lowest test-kernels test-sdist mutants lint graph paper robustness cells bench torture docs docs-test clean
 
 demo: .venv/demo.stamp
 	$(BIN)/corrtensor demo
@@ -77,6 +77,9 @@ paper: .venv/studies.stamp
 
 robustness: .venv/studies.stamp
 	$(BIN)/python -m studies.robustness $(RUN) $(if $(QUICK),--quick)
+
+cells: .venv/studies.stamp
+	$(BIN)/python -m studies.cells $(RUN) $(if $(QUICK),--quick)
 
 bench: .venv/studies.stamp
 	$(BIN)/python -m studies.bench $(WHERE) $(if $(QUICK),--quick)

@@ -29,6 +29,8 @@ __all__ = ["CorrTensor", "RejectionWarning"]
 
 # Below this many effective samples, or this share of them, the fit rests on too few.
 FEWEST_SAMPLES, FEWEST_SHARE = 2.0, 0.05
+# With cells in doubt, sweeps end at so many times the tolerance.
+SETTLED = 10.0
 
 
 class RejectionWarning(UserWarning):
@@ -82,8 +84,8 @@ class CorrTensor(MultilinearSubspace):
     cells : bool or float, default=False
         Whether single cells (pixels, bands) may be bad, and not whole samples alone. They are
         then found, count by :meth:`cell_weights`, and :meth:`repair` replaces them. A number is
-        the bandwidth, in robust standard deviations of a cell's residual; ``True`` is 4. Missing
-        cells, NaN, need no switch.
+        the bandwidth, in robust standard deviations of a cell's residual; ``True`` is 4. Sweeps
+        then end at ten times ``tol``. Missing cells, NaN, need no switch.
     init : {"2dsvd"} or (mean, factors), default="2dsvd"
         Where the sweeps begin: at 2DSVD of the samples that are not rejected, or as given.
     center : {"weighted", "plain", None}, default="weighted"
@@ -243,6 +245,8 @@ class CorrTensor(MultilinearSubspace):
             begun = doubted_start(source, state, options, prior, self._bandwidth())
             state, self.cell_bandwidth_ = begun[0], begun[2]
             self.cell_scale_ = source.unit * begun[1]
+            # The doubt settles slowly, when the subspace has long done so.
+            options = replace(options, tol=SETTLED * options.tol)
         if verdict is None or not len(verdict.accepted):
             return replace(solve(source, state, loss, options, prior), prior=prior)
         state = measured(source, state)
