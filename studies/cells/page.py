@@ -21,7 +21,7 @@ Written by `make cells` from its records. A quarter of the samples is held out; 
 the modes. *Subspace* is the error of the held-out, clean samples over that of the fit that has all
 cells; *cells* the error at the missing cells over that of the reconstruction from all cells; *AUC*
 how well the residuals tell bad cells from good; *cost* the processor time over that of the plain
-robust fit of the whole samples, in one process. Palms were set aside while the defaults were chosen.
+robust fit of the whole samples, in one process. Palms were set aside while defaults were chosen.
 """
 
 

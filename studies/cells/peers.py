@@ -25,7 +25,7 @@ def soft_impute(X: np.ndarray, sweeps: int = 60) -> np.ndarray:
     def path(known: np.ndarray, shares: list[float]) -> list[np.ndarray]:
         mean = np.nanmean(np.where(known, M, np.nan), axis=0)
         centred = np.where(known, M - mean, 0)
-        top = np.linalg.norm(centred, 2)
+        top = float(np.linalg.norm(centred, 2))
         Z, fits = np.zeros_like(M), []
         for share in shares:
             for _ in range(sweeps // 5):

@@ -147,6 +147,8 @@ def spanned(subspace: Any, X: np.ndarray) -> bool:
     """Tell whether a subspace may be fitted to vectors in coordinates of their own span."""
     if not isinstance(subspace, MultilinearSubspace) or X.ndim != 2 or len(X) >= X.shape[1]:
         return False
+    if has_gaps(X):
+        return False
     if subspace.sample_shape is not None or not isinstance(getattr(subspace, "init", ""), str):
         return False
     ranks = np.atleast_1d(np.asarray(subspace.ranks, dtype=object))
