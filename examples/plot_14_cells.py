@@ -27,8 +27,8 @@ X[dead] = rng.integers(0, 2, dead.sum())
 X[1::3, 12] = np.nan
 
 # %%
-# The plain fit is bent by what it sees; the one that may doubt pixels hardly differs from the fit to
-# the faces as they were.
+# The plain fit is bent by what it sees; the one that may doubt pixels hardly differs from the fit
+# to the faces as they were.
 
 ranks = (8, 8)
 truth = ct.make("MPCA", ranks).fit(faces)

@@ -305,10 +305,8 @@ def test_tasks_take_incomplete_samples(make_samples):
     assert_array_equal(np.flatnonzero(found == -1), np.arange(8))
     y = np.arange(80) % 2
     shifted = torn + y[:, None, None]
-    for model in (
-        ct.CorrentropyCenterClassifier(ct.make("MPCA", 3, max_iter=999)),
-        ct.SubspaceClassifier(),
-    ):
+    plain = ct.make("MPCA", 3, max_iter=999)
+    for model in (ct.CorrentropyCenterClassifier(plain), ct.SubspaceClassifier(plain)):
         answers = model.fit(shifted[8:], y[8:]).predict(shifted[8:])
         assert np.mean(answers == y[8:]) > 0.9
 

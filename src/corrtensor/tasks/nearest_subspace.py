@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
+from corrtensor._engine.shapes import has_gaps
 from corrtensor.corr_tensor import CorrTensor
 from corrtensor.subspace import MultilinearSubspace
 from corrtensor.tasks._probabilities import ScoringClassifier, fit_temperature
