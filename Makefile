@@ -56,7 +56,7 @@ graph: .venv/test.stamp
 	$(BIN)/python tests/rooms.py
 
 # The core's tests on the lowest versions that pyproject.toml allows.
-CORE_TESTS := $(addprefix tests/test_,estimators.py bad_input.py losses.py invariances.py properties.py \
+CORE_TESTS := $(addprefix tests/test_,estimators.py like_pca.py citizen.py bad_input.py losses.py invariances.py properties.py \
 	storage.py checkpoint.py failed_fits.py methods.py baselines.py numerical_trust.py sums.py sweeps.py)
 test-lowest: .venv-lowest/stamp
 	.venv-lowest/bin/python -m pytest -q $(CORE_TESTS)

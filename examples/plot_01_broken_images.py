@@ -2,7 +2,7 @@
 Find the broken images in a folder
 ==================================
 
-A folder of pictures, some of which are spoiled: noise, a hand before the lens, half a transfer,
+A folder of pictures, some of which are broken: noise, a hand before the lens, half a transfer,
 motion. Nobody has labelled them. The detector learns what the pictures have in common and lists
 those that differ.
 """
@@ -10,7 +10,7 @@ those that differ.
 # %%
 # The folder
 # ----------
-# A hundred faces, ten of them spoiled. In the shell the whole example is ``corrtensor outliers
+# A hundred faces, ten of them broken. In the shell the whole example is ``corrtensor outliers
 # faces``.
 
 import tempfile
@@ -46,12 +46,12 @@ for i, face in enumerate(faces):
 # %%
 # The search
 # ----------
-# ``by="profile"`` looks at texture, place and likeness, not only at what the subspace cannot
+# ``distance="features"`` looks at texture, place and likeness, not only at what the subspace cannot
 # explain.
 
 stack = open_samples(folder.name)
 X = stack[:]
-detector = ct.TensorOutlierDetector(by="profile").fit(X)
+detector = ct.TensorOutlierDetector(distance="features").fit(X)
 score = -detector.score_samples(X)
 order = np.argsort(-score)
 flagged = detector.predict(X) == -1

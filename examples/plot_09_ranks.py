@@ -3,7 +3,7 @@ How many components?
 ====================
 
 Too few ranks explain nothing, neither the good samples nor the bad ones; too many make cores
-large. Three ways to choose: a share of the energy, the elbow of the spectrum, and the error of
+large. Three ways to choose: a share of the variance, the elbow of the spectrum, and the error of
 samples that were not in the fit.
 """
 
@@ -21,7 +21,7 @@ train, held_out = threes[:350], threes[350:]
 X, is_noise = ct.datasets.dummy_outliers(train, 50, rng=0)
 
 # %%
-# A float keeps that share of the energy of each mode, weighted by how much each sample counts:
+# A float keeps that share of the variance of each mode, weighted by how much each sample counts:
 # noise has no say. ``"auto"`` takes the elbow.
 
 for ranks in (0.8, 0.95, 0.99, "auto"):

@@ -1017,7 +1017,7 @@ BROKEN = "two\nlines\x1b[2J\u202e\udcff.png"
 @case("names")
 def a_formula_in_a_table(folder: Path) -> Action:
     table = folder.parent / "o.csv"
-    act = command("outliers", faces(folder, EVIL), "--by", "residual", "--csv", table)
+    act = command("outliers", faces(folder, EVIL), "--distance", "orthogonal", "--csv", table)
 
     def holds(_: Any) -> bool:
         import csv
@@ -1035,7 +1035,7 @@ def a_formula_in_a_table(folder: Path) -> Action:
 @case("names")
 def a_name_of_two_lines_and_escape_codes(folder: Path) -> Action:
     table = folder.parent / "o.csv"
-    act = command("outliers", faces(folder, BROKEN), "--by", "residual", "--csv", table)
+    act = command("outliers", faces(folder, BROKEN), "--distance", "orthogonal", "--csv", table)
 
     def holds(answer: Any) -> bool:
         text, told = table.read_bytes().decode("utf-8"), answer[1]
@@ -1049,7 +1049,7 @@ def a_name_of_two_lines_and_escape_codes(folder: Path) -> Action:
 
 @case("names")
 def such_a_name_in_json(folder: Path) -> Action:
-    act = command("outliers", faces(folder, BROKEN), "--by", "residual", "--json")
+    act = command("outliers", faces(folder, BROKEN), "--distance", "orthogonal", "--json")
 
     def holds(answer: Any) -> bool:
         told = answer[1]
@@ -1164,7 +1164,7 @@ def through_a_link(name: str, *task: str) -> None:
         model, x = trained(folder)
         out, target = linked(folder, name)
         arguments = {"transform": (model, x, "-o", out), "fit": (x, "-o", out)}
-        arguments["outliers"] = (x, "--by", "residual", "--csv", out)
+        arguments["outliers"] = (x, "--distance", "orthogonal", "--csv", out)
         return untouched(folder, command(*task, *arguments[task[0]], code=1), target)
 
     make.__name__ = f"a_link_called_{name}"

@@ -80,7 +80,7 @@ def test_a_fit_that_rests_early_is_no_measure_of_a_sweep(monkeypatch):
             return self
 
     monkeypatch.setattr(bench, "make", lambda *args, **options: Resting())
-    with pytest.raises(RuntimeError, match="GLRAM came to rest after 7 of 50 sweeps"):
+    with pytest.raises(RuntimeError, match="GLRAM converged in 7 of 50 sweeps"):
         bench.sweeps_of("GLRAM", np.ones((50, 6, 5)), (2, 2), 50)()
 
 

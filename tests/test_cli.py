@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from PIL import Image
@@ -25,6 +26,7 @@ import corrtensor as ct
 from corrtensor._base.names import from_cell
 from corrtensor.cli import build_app, output, steps
 from corrtensor.datasets import load_faces
+from corrtensor.io import open_samples
 
 FILES = ("fit", "transform", "reconstruct", "info", "outliers", "cluster", "classify", "report")
 
@@ -167,8 +169,8 @@ def test_an_hdf5_file_keeps_its_other_arrays(folder, model, tmp_path):
 
 
 def test_outliers_lists_the_noise_first(folder, tmp_path):
-    for by in ("profile", "residual"):
-        result = run("outliers", folder, "--csv", tmp_path / "o.csv", "--by", by)
+    for by in ("features", "orthogonal"):
+        result = run("outliers", folder, "--csv", tmp_path / "o.csv", "--distance", by)
         rows = read_table(tmp_path / "o.csv")
         assert len(rows) == 84
         assert {row["name"] for row in rows[:4]} == {f"noise{k}.png" for k in range(80, 84)}
@@ -178,12 +180,12 @@ def test_outliers_lists_the_noise_first(folder, tmp_path):
 
 
 def test_outliers_with_a_model(folder, model, faces, tmp_path):
-    answer = run_json("outliers", folder, "--model", model, "--top", 6, "--by", "residual")
+    answer = run_json("outliers", folder, "--model", model, "--top", 6, "--distance", "orthogonal")
     assert len(answer["samples"]) == 6
     distances = np.sqrt(ct.load(model).residuals(faces))
     found = [entry["sample"] for entry in answer["samples"]]
     assert_array_equal(found, np.argsort(-distances)[:6])
-    ct.save(ct.TensorOutlierDetector(by="profile").fit(faces), tmp_path / "d.ct")
+    ct.save(ct.TensorOutlierDetector(distance="features").fit(faces), tmp_path / "d.ct")
     again = run_json("outliers", folder, "--model", tmp_path / "d.ct", "--top", 4)
     assert {entry["sample"] for entry in again["samples"]} == {80, 81, 82, 83}
 
@@ -347,8 +349,8 @@ def test_calls_that_are_wrong_are_exit_2(folder, model, tmp_path):
         ("transform", model, folder, "-o", tmp_path / "c.docx"),
         ("transform", model, folder, "-o", tmp_path / "folder"),
         ("transform", tmp_path / "none.ct", folder),
-        ("outliers", folder, "--by", "name"),
-        ("outliers", folder, "--share", "0.9"),
+        ("outliers", folder, "--distance", "name"),
+        ("outliers", folder, "--contamination", "0.9"),
         ("classify", folder, "--train", folder, "--model", model),
         ("classify", folder, "--method", "magic"),
         ("report", model),
@@ -357,6 +359,36 @@ def test_calls_that_are_wrong_are_exit_2(folder, model, tmp_path):
         result = run(*arguments, expect=2)
         assert "Traceback" not in result.output
     assert os.listdir(tmp_path) == []
+
+
+def test_cores_as_a_table(folder, model, tmp_path):
+    run("transform", model, folder, "-o", tmp_path / "cores.csv")
+    run("transform", model, folder, "-o", tmp_path / "cores.npy")
+    table, cores = pd.read_csv(tmp_path / "cores.csv"), np.load(tmp_path / "cores.npy")
+    assert table.columns[:3].tolist() == ["sample", "name", "x0_0"]
+    assert table["sample"].tolist() == list(range(len(cores)))
+    assert table["name"].str.endswith(".png").all()
+    assert_allclose(table.iloc[:, 2:].to_numpy().reshape(cores.shape), cores, rtol=1e-12)
+
+
+def test_reconstructions_as_a_video(folder, model, tmp_path):
+    pytest.importorskip("av")
+    run("reconstruct", model, folder, "-o", tmp_path / "clip.mp4")
+    run("reconstruct", model, folder, "-o", tmp_path / "clip.npy")
+    frames = open_samples(tmp_path / "clip.mp4", colour=False)[:].astype(float)
+    made = np.load(tmp_path / "clip.npy").clip(0, 255)
+    assert len(frames) == len(made)
+    height, width = made.shape[1:]
+    # lossy coding of small pictures; odd sides get one more row and column
+    assert np.abs(frames[:, :height, :width] - made).mean() < 6
+    assert frames.shape[1:] == (height + height % 2, width + width % 2)
+    result = run("transform", model, folder, "-o", tmp_path / "cores.mp4", expect=2)
+    assert "the name must end in" in result.output
+
+
+def test_one_sweep_is_no_sweeps(folder, tmp_path):
+    once = run("fit", folder, "--method", "2DSVD", "--ranks", "5,5", "-o", tmp_path / "m.ct")
+    assert "after 1 sweep," in once.output
 
 
 def test_a_subspace_cannot_classify(folder, model):
@@ -369,7 +401,7 @@ OUTPUTS = {
     "transform": ("c.npy", lambda f, m, out: ("transform", m, f, "-o", out)),
     "npz": ("c.npz", lambda f, m, out: ("transform", m, f, "-o", out)),
     "h5": ("c.h5", lambda f, m, out: ("reconstruct", m, f, "-o", out)),
-    "csv": ("o.csv", lambda f, m, out: ("outliers", f, "--by", "residual", "--csv", out)),
+    "csv": ("o.csv", lambda f, m, out: ("outliers", f, "--distance", "orthogonal", "--csv", out)),
 }
 
 
@@ -495,7 +527,7 @@ def test_ctrl_c_in_a_real_process(tmp_path):
 
 def test_a_reader_that_stops_reading_is_no_error(folder):
     command = [sys.executable, "-c", "from corrtensor.cli import main; main()", "outliers"]
-    command += [str(folder), "--json", "--top", "84", "--by", "residual"]
+    command += [str(folder), "--json", "--top", "84", "--distance", "orthogonal"]
     call = f"{shlex.join(command)} | head -c 20"
     done = subprocess.run(["bash", "-c", call], capture_output=True, text=True, check=False)
     assert done.stdout.startswith("{")

@@ -78,7 +78,8 @@ def run_line(line):
         assert re.search(rf"^{words[1]}:", makefile, re.MULTILINE), line
     elif words[:2] == ["pip", "install"]:
         project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-        extras = set(re.search(r"\[(.*)\]", words[2])[1].split(","))
+        named = re.search(r"\[(.*)\]", words[2])
+        extras = set(named[1].split(",") if named else [])
         assert extras <= set(project["optional-dependencies"]), line
     else:
         assert words[0] in ("python3", "."), f"{line}: nobody runs this"

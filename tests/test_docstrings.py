@@ -91,7 +91,7 @@ def test_faults_are_found():
 
 
 SHARED = ["ranks", "order", "sample_shape", "max_iter", "tol", "n_jobs", "block_size"]
-SHARED += ["callback", "checkpoint"]
+SHARED += ["callback", "checkpoint", "sample_dim", "output", "verbose"]
 
 
 def test_shared_parameters_are_said_alike():
@@ -102,6 +102,6 @@ def test_shared_parameters_are_said_alike():
         pytest.skip("this scikit-learn cannot compare docstrings")
     check([ct.CorrTensor, ct.MultilinearSubspace], include_params=SHARED)
     baselines = [find(f"corrtensor.baselines.{name}") for name in ("L1TwoDPCA", "TwoDNPP")]
-    check(baselines, include_params=["rank", "sample_shape"])
+    check(baselines, include_params=["rank", "sample_shape", "sample_dim", "output"])
     said = re.findall(r"(?m)^([a-z_]+)\n  \S", PARAMETERS.read_text(encoding="utf-8"))
     assert sorted(said) == sorted(SHARED)

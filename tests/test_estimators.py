@@ -125,7 +125,7 @@ def test_clone_keeps_every_parameter():
 def test_names_of_flat_output(clean_images):
     flat = clean_images.reshape(60, -1)
     model = CorrTensor((3, 2), sample_shape=(8, 7)).fit(flat)
-    names = [f"corrtensor{i}" for i in range(6)]
+    names = [f"corrtensor{i}_{j}" for i in range(3) for j in range(2)]
     assert model.get_feature_names_out().tolist() == names
     table = model.set_output(transform="pandas").transform(flat)
     assert table.columns.tolist() == names

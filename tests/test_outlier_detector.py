@@ -144,12 +144,14 @@ def test_mirrored_samples_are_no_outliers(n, seed):
         assert (TensorOutlierDetector(subspace).fit_predict(X) == 1).all()
 
 
-@pytest.mark.parametrize("by", ["residual", "profile"])
+@pytest.mark.parametrize("distance", ["orthogonal", "features"])
 @pytest.mark.parametrize("contamination", ["auto", 1 / 11, 0.2])
-def test_rounding_flags_nobody(contamination, by):
+def test_rounding_flags_nobody(contamination, distance):
     """Each sample by itself, or in whatever company: the flag is the same."""
     X = np.random.default_rng(0).normal(size=(56, 6, 5))
-    model = TensorOutlierDetector(CorrTensor((2, 2)), contamination=contamination, by=by).fit(X)
+    model = TensorOutlierDetector(
+        CorrTensor((2, 2)), contamination=contamination, distance=distance
+    ).fit(X)
     margin = np.abs(model.decision_function(X)) / -model.offset_
     assert margin.min() > 1e-9
     flags = model.predict(X)

@@ -360,3 +360,13 @@ def test_slices_lie_side_by_side_with_a_line_between():
     assert np.isnan(picture[:, 2]).all()
     assert_array_equal(picture[:, 3:], sample[1])
     assert_array_equal(sequential(picture)[:, 2], 255)
+
+
+def test_ticks_of_a_narrow_range_are_told_apart():
+    """The objective of a fit that hardly moves: 119.5091 to 119.5094, not twice 119.509."""
+    from corrtensor.report.charts import Scale
+
+    for low, high in ((119.5091, 119.5094), (1e-9, 2e-9), (1.0, 1.0 + 1e-12)):
+        words = [word for _, word in Scale(low, high, 0.0, 100.0).ticks()]
+        assert len(words) >= 2
+        assert len(set(words)) == len(words)

@@ -13,7 +13,7 @@ from corrtensor.datasets import load_faces
 from corrtensor.tasks.profile import fit_normal, shell_energies, shells, similarity
 
 
-@parametrize_with_checks([TensorOutlierDetector(by="profile")])
+@parametrize_with_checks([TensorOutlierDetector(distance="features")])
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
@@ -72,7 +72,7 @@ def test_outliers_do_not_move_the_normal_distribution():
 def test_strangers_that_the_subspace_explains(faces):
     """The README's table shows it: by residual, 1 of 30 non-faces is found."""
     strange = np.arange(130) >= 100
-    by_profile = TensorOutlierDetector(by="profile").fit(faces)
+    by_profile = TensorOutlierDetector(distance="features").fit(faces)
     by_residual = TensorOutlierDetector().fit(faces)
     assert roc_auc_score(strange, -by_residual.score_samples(faces)) < 0.2
     assert roc_auc_score(strange, -by_profile.score_samples(faces)) > 0.9
@@ -80,8 +80,8 @@ def test_strangers_that_the_subspace_explains(faces):
 
 @pytest.mark.parametrize("factor", [1e-80, 1e-3, 255.0, 1e80])
 def test_the_unit_of_the_data_does_not_matter(faces, factor):
-    scores = TensorOutlierDetector(by="profile").fit(faces).score_samples(faces)
-    scaled = TensorOutlierDetector(by="profile").fit(factor * faces)
+    scores = TensorOutlierDetector(distance="features").fit(faces).score_samples(faces)
+    scaled = TensorOutlierDetector(distance="features").fit(factor * faces)
     assert_allclose(scaled.score_samples(factor * faces), scores, rtol=2e-4, atol=2e-4)
 
 
@@ -89,24 +89,26 @@ def test_on_disk_flat_and_in_memory_agree(faces, tmp_path):
     zarr = pytest.importorskip("zarr")
     stored = zarr.create_array(tmp_path / "x.zarr", shape=faces.shape, dtype=faces.dtype)
     stored[:] = faces
-    scores = TensorOutlierDetector(by="profile").fit(faces).score_samples(faces)
-    there = TensorOutlierDetector(by="profile").fit(stored)
+    scores = TensorOutlierDetector(distance="features").fit(faces).score_samples(faces)
+    there = TensorOutlierDetector(distance="features").fit(stored)
     assert_array_equal(there.score_samples(stored), scores)
     flat = faces.reshape(len(faces), -1)
-    shaped = TensorOutlierDetector(ct.CorrTensor(sample_shape=(25, 25)), by="profile").fit(flat)
+    shaped = TensorOutlierDetector(ct.CorrTensor(sample_shape=(25, 25)), distance="features").fit(
+        flat
+    )
     assert_allclose(shaped.score_samples(flat), scores)
 
 
 def test_other_subspaces_and_orders(images):
     for subspace in (ct.make("L1-2DPCA", 2), FrozenEstimator(ct.make("MPCA", 2).fit(images))):
-        model = TensorOutlierDetector(subspace, by="profile").fit(images)
+        model = TensorOutlierDetector(subspace, distance="features").fit(images)
         assert set(np.argsort(model.score_samples(images))[:8]) == set(range(8))
     X = np.random.default_rng(0).normal(size=(60, 4, 3, 2, 3))
-    assert np.isfinite(TensorOutlierDetector(by="profile").fit(X).score_samples(X)).all()
+    assert np.isfinite(TensorOutlierDetector(distance="features").fit(X).score_samples(X)).all()
 
 
 def test_a_score_does_not_depend_on_the_company(faces):
-    model = TensorOutlierDetector(by="profile").fit(faces[:60])
+    model = TensorOutlierDetector(distance="features").fit(faces[:60])
     scores = model.score_samples(faces)
     for company in (faces[::-1], faces[40:], faces[:1]):
         first = model.score_samples(company)
@@ -115,7 +117,7 @@ def test_a_score_does_not_depend_on_the_company(faces):
 
 
 def test_a_saved_detector_scores_alike(faces, tmp_path):
-    model = TensorOutlierDetector(by="profile").fit(faces[:60])
+    model = TensorOutlierDetector(distance="features").fit(faces[:60])
     save(model, tmp_path / "d.ct")
     assert_array_equal(load(tmp_path / "d.ct").score_samples(faces), model.score_samples(faces))
 
@@ -124,11 +126,11 @@ def test_samples_that_are_constant_or_alike(faces):
     X = faces[:100].copy()
     X[3] = 0.5
     X[4:10] = X[11]
-    scores = TensorOutlierDetector(by="profile").fit(X).score_samples(X)
+    scores = TensorOutlierDetector(distance="features").fit(X).score_samples(X)
     assert np.isfinite(scores).all()
     assert scores.argmin() == 3
 
 
 def test_a_wrong_name_is_named(faces):
-    with pytest.raises(ValueError, match="by='texture': use 'residual' or 'profile'"):
-        TensorOutlierDetector(by="texture").fit(faces)
+    with pytest.raises(ValueError, match="distance='texture': use 'orthogonal' or 'features'"):
+        TensorOutlierDetector(distance="texture").fit(faces)

@@ -3,6 +3,9 @@
 import re
 import runpy
 import shlex
+import subprocess
+import sys
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -31,8 +34,52 @@ def test_python_of_the_readme_runs(tmp_path):
     script = tmp_path / "readme.py"
     script.write_text("\n".join(blocks), encoding="utf-8")
     names = runpy.run_path(str(script))
-    assert names["X"].shape == names["clean"].shape == (130, 25, 25)
-    assert set(names["suspects"]) == set(np.flatnonzero(names["is_outlier"]))
+    assert names["X"].shape == names["clean"].shape == (240, 8, 8)
+    assert set(np.flatnonzero(names["model"].weights_ < 0.5)) == set(
+        np.flatnonzero(names["is_outlier"])
+    )
+    assert names["pipeline"].score(names["digits"], names["y"]) > 0.9
+
+
+def first_screen():
+    """The install line of the README and the first Python after it."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    shell, code = (
+        re.search(rf"^```{kind}\n(.*?)^```", readme, re.MULTILINE | re.DOTALL)[1]
+        for kind in ("sh", "python")
+    )
+    return shlex.split(shell, comments=True), code
+
+
+def test_first_lines_need_no_extra(tmp_path):
+    """As after the install line: nothing that only an extra brings can be imported."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = extras["optional-dependencies"]
+    users = ("plot", "report", "cli", "data", "io", "video", "dask")
+    names = {re.match(r"[\w-]+", need)[0] for extra in users for need in extras[extra]}
+    modules = {"pillow": "PIL", "scikit-image": "skimage"}
+    missing = {modules.get(name, name) for name in names}
+    assert {"PIL", "skimage", "matplotlib", "typer", "xarray"} <= missing
+    block = f"import sys\nsys.modules.update(dict.fromkeys({sorted(missing)}))\n"
+    command = [sys.executable, "-c", block + first_screen()[1]]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "40 of 40 outliers found\n"
+
+
+@pytest.mark.slow
+def test_a_newcomer_in_an_empty_environment(tmp_path):
+    """The install line, then the first lines of Python; needs a package index."""
+    install, code = first_screen()
+    assert install[:2] == ["pip", "install"]
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / "new"], check=True)
+    python = tmp_path / "new" / "bin" / "python"
+    subprocess.run([python, "-m", *install], cwd=ROOT, check=True, timeout=500)
+    (tmp_path / "first.py").write_text(code, encoding="utf-8")
+    command = [python, "first.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "40 of 40 outliers found\n"
 
 
 def write_faces(folder, faces):
@@ -69,7 +116,7 @@ def test_commands_of_the_readme_run(tmp_path, monkeypatch):
 
 
 def test_both_commands_are_on_the_first_screen():
-    first_screen = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()[:25]
+    first_screen = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()[:30]
     assert any(line.startswith("make demo") for line in first_screen)
     assert any(line.startswith("make test") for line in first_screen)
 

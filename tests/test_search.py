@@ -301,6 +301,17 @@ def test_a_group_larger_than_the_breakdown_counts_as_good(share):
     assert_array_equal(np.flatnonzero(rejecting.weights_ < 0.5), np.arange(120, 150))
 
 
+def test_a_group_a_little_larger_than_the_breakdown_is_told_but_kept():
+    """Among those looked at chance may add to it; in all it is counted."""
+    rng = np.random.default_rng(19)
+    X = good_samples(rng, 460)
+    X = np.concatenate([X, outliers(rng, "noise", X, 140)])
+    verdict = verdict_on(X, breakdown=0.2)
+    assert verdict.kept.all()
+    assert str(verdict.groups[-1]).endswith("kept, as they exceed breakdown")
+    assert verdict_on(X, breakdown=0.24).kept.sum() == 460
+
+
 def test_still_frames_do_not_make_moving_ones_outliers():
     """Half of the samples hardly differ; the others vary around them and are needed by the fit."""
     rng = np.random.default_rng(12)

@@ -112,3 +112,24 @@ def test_a_loss_that_is_not_concave_does_not_pretend_to_converge(images):
     with pytest.warns(ConvergenceWarning, match="raise the objective"):
         model = MultilinearSubspace((3, 2), loss=Fourth()).fit(images)
     assert not model.converged_
+
+
+def test_verbose_prints_the_sweeps_and_the_end(images, capsys):
+    CorrTensor((3, 2)).fit(images)
+    assert capsys.readouterr().out == ""
+    model = CorrTensor((3, 2), verbose=True).fit(images)
+    first, *_, last = capsys.readouterr().out.splitlines()
+    assert first.startswith("CorrTensor: sweep 1 of at most 100, objective ")
+    assert last == (
+        f"CorrTensor converged in {model.n_iter_} sweeps; "
+        f"{(model.weights_ < 0.5).sum()} of 60 samples have a weight below one half"
+    )
+
+
+def test_verbose_leaves_the_callback_its_say(images, capsys):
+    seen = []
+    model = CorrTensor(
+        (3, 2), verbose=True, tol=0.0, callback=lambda *told: seen.append(told) or len(seen) == 2
+    ).fit(images)
+    assert model.n_iter_ == len(seen) == 2
+    assert "was stopped by its callback after 2 sweeps" in capsys.readouterr().out

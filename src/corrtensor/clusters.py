@@ -13,8 +13,9 @@ from uuid import uuid4
 
 import numpy as np
 
-from corrtensor._engine.arrays.dask_lazy import is_dask, require, unwrapped
+from corrtensor._engine.arrays.dask_lazy import is_dask, require
 from corrtensor._engine.arrays.disk import unmapped
+from corrtensor._engine.containers import bare
 
 __all__ = ["connect", "on_cluster", "spread"]
 
@@ -104,7 +105,7 @@ def spread(X: Any, chunk_bytes: int = CHUNK_BYTES) -> Any:
     >>> spread(np.zeros((100, 8, 8)), chunk_bytes=10 * 8 * 8 * 8).chunks[0]  # doctest: +SKIP
     (10, 10, 10, 10, 10, 10, 10, 10, 10, 10)
     """
-    X = unwrapped(X)
+    X = bare(X)
     if is_dask(X):
         return X
     if not isinstance(chunk_bytes, int | np.integer) or chunk_bytes < 1:

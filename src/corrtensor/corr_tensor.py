@@ -65,8 +65,8 @@ class CorrTensor(MultilinearSubspace):
     Parameters
     ----------
     ranks : int, float, "auto", None or tuple of these, default=0.95
-        Columns of each factor, one entry per mode or one for all: a number, a share of energy,
-        ``"auto"``, or ``None`` to leave the mode whole (:term:`ranks`).
+        Columns of each factor, one entry per mode or one for all: a number, a share of
+        explained variance, ``"auto"``, or ``None`` not to project the mode (:term:`ranks`).
     alpha : float, default=4.0
         Power of the residual in the kernel. 2 is the Gaussian; larger cuts sharper.
     beta : float, default=2.0
@@ -94,6 +94,11 @@ class CorrTensor(MultilinearSubspace):
         Required number of modes of a sample, or ``None`` for any.
     sample_shape : tuple of int, default=None
         Shape of one sample when X is given flattened; one entry may be -1.
+    sample_dim : str, default=None
+        The dim of an ``xarray.DataArray`` that counts the samples; ``None`` is the first.
+    output : {"auto", "tensor", "flat"}, default="auto"
+        How :meth:`transform` gives the cores: as tensors, as rows of features, or as what follows
+        is likely to need (:term:`output`).
     max_iter : int, default=100
         Most sweeps.
     tol : float, default=1e-6
@@ -103,6 +108,8 @@ class CorrTensor(MultilinearSubspace):
         Threads; ``None`` for as many as BLAS may use. It never changes the result.
     block_size : int, default=None
         Samples worked on at a time; ``None`` for as many as a core's cache holds.
+    verbose : bool, default=False
+        Whether to print a line about the sweeps, one a second at most, and how the fit ended.
     callback : callable, default=None
         Called after every sweep; ends the fit there by returning true (:term:`callback`).
     checkpoint : path-like, default=None
@@ -155,10 +162,13 @@ class CorrTensor(MultilinearSubspace):
         center: str | None = "weighted",
         order: int | None = None,
         sample_shape: tuple[int, ...] | None = None,
+        sample_dim: str | None = None,
+        output: str = "auto",
         max_iter: int = 100,
         tol: float = 1e-6,
         n_jobs: int | None = None,
         block_size: int | None = None,
+        verbose: bool = False,
         callback: Callable[..., object] | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
     ) -> None:
@@ -173,10 +183,13 @@ class CorrTensor(MultilinearSubspace):
         self.center = center
         self.order = order
         self.sample_shape = sample_shape
+        self.sample_dim = sample_dim
+        self.output = output
         self.max_iter = max_iter
         self.tol = tol
         self.n_jobs = n_jobs
         self.block_size = block_size
+        self.verbose = verbose
         self.callback = callback
         self.checkpoint = checkpoint
 

@@ -42,7 +42,7 @@ METHODS: Mapping[str, Method] = MappingProxyType(
     {
         "PCA": Method("principal components of vectors", settings={"order": 1, "coupled": False}),
         "2DPCA": Method(
-            "columns projected, rows left whole (Yang et al. 2004)",
+            "columns projected, rows not projected (Yang et al. 2004)",
             settings={"order": 2, "coupled": False},
             one_sided=True,
         ),
@@ -87,7 +87,7 @@ def make(name: str, ranks: Any = 0.95, **params: Any) -> Any:
     ranks : int, float, "auto", None or tuple of these, default=0.95
         As in :class:`CorrTensor`. For a one-sided method (2DPCA and its kin), one value for
         the columns, or a tuple that starts with ``None``; it must not be ``None`` itself, which
-        would leave every mode whole.
+        would project no mode.
     **params : dict
         Further arguments of the estimator.
 

@@ -191,7 +191,7 @@ def sweeps_of(name: str, X: np.ndarray, ranks: tuple[int, ...], sweeps: int) -> 
     def fit() -> None:
         model = make(name, ranks, max_iter=sweeps, tol=0.0, **options).fit(X)
         if model.n_iter_ != sweeps:
-            raise RuntimeError(f"{name} came to rest after {model.n_iter_} of {sweeps} sweeps")
+            raise RuntimeError(f"{name} converged in {model.n_iter_} of {sweeps} sweeps")
 
     return fit
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from corrtensor._engine.state import Snapshot
+from corrtensor._engine.state import STATUS, Snapshot, Solution
 from corrtensor.losses.protocol import weights_of
 
 try:
@@ -23,7 +24,14 @@ except ImportError:  # scikit-learn before 1.9 has none
         return method
 
 
-__all__ = ["CallbackSupportMixin", "effective_samples", "observer", "with_callbacks"]
+__all__ = [
+    "CallbackSupportMixin",
+    "effective_samples",
+    "observer",
+    "say_end",
+    "told",
+    "with_callbacks",
+]
 
 Observer = Callable[[Snapshot], object]
 
@@ -31,6 +39,33 @@ Observer = Callable[[Snapshot], object]
 def effective_samples(weights: np.ndarray) -> float:
     """Return the number of samples that weights amount to."""
     return float(weights.sum() ** 2 / np.square(weights).sum())
+
+
+def told(name: str, max_iter: int, callback: Callable[..., object] | None) -> Callable[..., object]:
+    """Return a callback that prints a line about every sweep, one a second at most.
+
+    What the callback of the user returns still ends the fit.
+    """
+    said = -math.inf
+
+    def tell(sweep: int, objective: float, count: float, seconds: float) -> object:
+        nonlocal said
+        if seconds - said >= 1 or sweep == max_iter:
+            said = seconds
+            print(
+                f"{name}: sweep {sweep} of at most {max_iter}, objective {objective:.6g}, "
+                f"{count:.0f} samples count, {seconds:.1f} s"
+            )
+        return callback(sweep, objective, count, seconds) if callback is not None else False
+
+    return tell
+
+
+def say_end(name: str, solution: Solution) -> None:
+    """Print how a fit ended."""
+    words = STATUS[solution.status].format(n=solution.n_iter)
+    few = int((solution.weights < 0.5).sum())
+    print(f"{name} {words}; {few} of {len(solution.weights)} samples have a weight below one half")
 
 
 def observer(

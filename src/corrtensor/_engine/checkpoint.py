@@ -24,7 +24,7 @@ FORMAT = "corrtensor checkpoint"
 # Seconds between two writes.
 EVERY = 5.0
 # Settings that do not change the result.
-IMMATERIAL = ("callback", "checkpoint", "n_jobs")
+IMMATERIAL = ("callback", "checkpoint", "n_jobs", "output", "sample_dim", "verbose")
 
 
 def fingerprint(

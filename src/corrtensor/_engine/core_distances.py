@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from corrtensor._engine.arrays.dask_lazy import by_chunks
 from corrtensor._engine.arrays.origin import middle
 from corrtensor._engine.arrays.source import Source
 from corrtensor._engine.passes import Blocks, Part
@@ -150,17 +151,18 @@ class ScorePass:
 class CoreDistances:
     """What a subspace learns of its cores, and how far those of other samples are from them."""
 
-    mean_: np.ndarray
-    factors_: tuple[np.ndarray | None, ...]
+    _mean: Any
+    _factors: Any
     residuals_: np.ndarray
     core_location_: np.ndarray
     core_scale_: np.ndarray
     _source: Any
 
     def _learn_cores(self, source: Source, weights: np.ndarray) -> None:
-        cores = learn(source, self.mean_, self.factors_, self.residuals_, weights)
+        cores = learn(source, self._mean, self._factors, self.residuals_, weights)
         self.core_location_, self.core_scale_ = cores.location, cores.scale
 
+    @by_chunks
     def score_distances(self, X: Any) -> np.ndarray:
         """Return how far the core of each sample is from those of the samples that count.
 
@@ -189,5 +191,5 @@ class CoreDistances:
         """
         source, _ = self._source(X)
         model = CoreModel(self.core_location_, self.core_scale_)
-        measured = source.reduce(ScorePass(self.factors_, model, source.unit, source.dtype))
+        measured = source.reduce(ScorePass(self._factors, model, source.unit, source.dtype))
         return np.concatenate(measured.squares)

@@ -84,7 +84,7 @@ def leading_of_large(
     if isinstance(rank, str):
         raise ValueError(
             f"mode {mode + 1} has {len(Q)} entries, too many for ranks={rank!r}; "
-            "give an int or a share of energy"
+            "give an int or a share of explained variance"
         )
     held, block = 0.0, Q.shape[1]
     for _ in range(MOST_PASSES):
@@ -94,7 +94,7 @@ def leading_of_large(
             if 2 * Q.shape[1] > LARGE:
                 raise ValueError(
                     f"mode {mode + 1} has {len(Q)} entries, and {Q.shape[1]} directions do not "
-                    f"hold the share {rank} of its energy; give an int as its rank"
+                    f"hold the share {rank} of its variance; give an int as its rank"
                 )
             further, block = T, Q.shape[1]
         else:

@@ -41,7 +41,7 @@ def check_ranks(ranks: Any, shape: tuple[int, ...]) -> tuple[Rank, ...]:
         _check_rank(k, n, a, ranks) for n, (k, a) in enumerate(zip(entries, shape, strict=True))
     )
     if all(k is None for k in checked):
-        raise ValueError(f"ranks={ranks!r} leaves every mode of the samples whole; give one a rank")
+        raise ValueError(f"ranks={ranks!r} projects no mode of the samples; give one a rank")
     return checked
 
 
@@ -49,11 +49,11 @@ def _check_rank(k: Any, mode: int, size: int, ranks: Any) -> Rank:
     if k is None or (isinstance(k, str) and k == "auto"):
         return k
     if isinstance(k, bool | np.bool_) or not isinstance(k, int | float | np.integer | np.floating):
-        raise TypeError(f"ranks={ranks!r}: {k!r} is not an int, a share of energy, 'auto' or None")
+        raise TypeError(f"ranks={ranks!r}: {k!r} is no int, share of variance, 'auto' or None")
     if isinstance(k, float | np.floating):
         if not 0 < k < 1:
             raise ValueError(
-                f"ranks={ranks!r}: a share of energy lies between 0 and 1, not at {k!r}"
+                f"ranks={ranks!r}: a share of explained variance lies between 0 and 1, not at {k!r}"
             )
         return float(k)
     if k < 1:

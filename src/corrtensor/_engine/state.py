@@ -13,7 +13,7 @@ from corrtensor.losses import Loss
 
 # How sweeps can end, in words.
 STATUS = {
-    "converged": "the sweeps came to rest",
+    "converged": "converged in {n} sweeps",
     "max_iter": "did not converge in max_iter={n} sweeps; raise max_iter or tol",
     "rose": "stopped after {n} sweeps because another would raise the objective; the loss "
     "is not a concave function of the squared residual, or too few samples count",
@@ -23,7 +23,7 @@ STATUS = {
 
 @dataclass(frozen=True)
 class State:
-    """Where a sweep starts: a mean and one orthonormal factor per mode (``None``: left whole).
+    """Where a sweep starts: a mean and one orthonormal factor per mode (``None``: not projected).
 
     What is already known of the samples comes along: their squared norms, their squared
     residuals here, and how much each should count when the scale is set. ``spares`` are further
@@ -68,7 +68,7 @@ class Solution:
 
     @property
     def converged(self) -> bool:
-        """Whether the sweeps came to rest."""
+        """Whether the sweeps converged."""
         return self.status == "converged"
 
 

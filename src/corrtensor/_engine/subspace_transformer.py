@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from corrtensor._engine.arrays.dask_lazy import by_chunks
 from corrtensor._engine.arrays.disk import check_output
 from corrtensor._engine.arrays.source import Source
+from corrtensor._engine.labels import Labelled
 from corrtensor._engine.passes import ResidualPass
 from corrtensor._engine.products import expand, project
 from corrtensor._engine.shapes import is_on_disk
@@ -20,10 +21,18 @@ from corrtensor._engine.transformer import TensorTransformer
 class SubspaceTransformer(TensorTransformer):
     """The methods of a subspace that has been learned; ``fit`` is its subclass's."""
 
-    mean_: np.ndarray
-    factors_: tuple[np.ndarray | None, ...]
+    mean_ = Labelled()
+    factors_ = Labelled()
     n_jobs: int | None
     block_size: int | None
+
+    @property
+    def _mean(self) -> np.ndarray:
+        return vars(self)["mean_"]
+
+    @property
+    def _factors(self) -> tuple[np.ndarray | None, ...]:
+        return vars(self)["factors_"]
 
     def _source(self, X: Any) -> tuple[Source, bool]:
         check_is_fitted(self)
@@ -31,7 +40,7 @@ class SubspaceTransformer(TensorTransformer):
         options: dict[str, Any] = {"n_jobs": self.n_jobs, "block_size": self.block_size}
         # Where cells may be missing, whoever reads them sees to it.
         options["missing"] = self.__sklearn_tags__().input_tags.allow_nan
-        return Source(X, origin=self.mean_, **options), flat
+        return Source(X, origin=self._mean, **options), flat
 
     @by_chunks
     def transform(self, X: Any, out: Any = None) -> Any:
@@ -47,14 +56,14 @@ class SubspaceTransformer(TensorTransformer):
 
         Returns
         -------
-        cores : ndarray of shape (n_samples, k_1, ..., k_d), or flat if X is; or ``out``
+        cores : ndarray of shape (n_samples, k_1, ..., k_d), or flat (:term:`output`); or ``out``
             The cores, ``(X - mean) x_1 U_1' ... x_d U_d'``. For a Dask array, a Dask array with
             the same chunks, not yet computed.
         """
         source, flat = self._source(X)
-        core = (math.prod(self.core_shape_),) if flat else self.core_shape_
+        core = (math.prod(self.core_shape_),) if self._gives_flat(flat) else self.core_shape_
         cores = check_output(out, (source.n_samples, *core), source.dtype)
-        factors = [None if U is None else U.astype(source.dtype) for U in self.factors_]
+        factors = [None if U is None else U.astype(source.dtype) for U in self._factors]
         unit = source.dtype.type(source.unit)
         source.fill(cores, lambda x: project(x, factors) * unit)
         return cores
@@ -72,7 +81,7 @@ class SubspaceTransformer(TensorTransformer):
 
         Returns
         -------
-        X_new : ndarray of shape (n_samples, a_1, ..., a_d), or flat if the cores are; or ``out``
+        X_new : ndarray of shape (n_samples, a_1, ..., a_d), or flat if the samples were; or ``out``
             ``mean + core x_1 U_1 ... x_d U_d``; lazy, as in :meth:`transform`.
         """
         if is_on_disk(X):
@@ -86,10 +95,11 @@ class SubspaceTransformer(TensorTransformer):
         else:
             cores, flat = self._check_cores(X)
         source = Source(cores, origin=np.zeros(1), n_jobs=self.n_jobs, block_size=self.block_size)
-        shape = (math.prod(self.sample_shape_),) if flat else self.sample_shape_
+        rows = (math.prod(self.sample_shape_),)
+        shape = rows if self._inverse_is_flat(flat) else self.sample_shape_
         made = check_output(out, (source.n_samples, *shape), source.dtype)
-        factors = [None if U is None else U.astype(source.dtype) for U in self.factors_]
-        mean, unit = self.mean_.astype(source.dtype), source.dtype.type(source.unit)
+        factors = [None if U is None else U.astype(source.dtype) for U in self._factors]
+        mean, unit = self._mean.astype(source.dtype), source.dtype.type(source.unit)
         source.fill(made, lambda x: expand(x, factors) * unit + mean)
         return made
 
@@ -109,5 +119,5 @@ class SubspaceTransformer(TensorTransformer):
         """
         source, _ = self._source(X)
         zero = np.zeros(self.sample_shape_)
-        part = source.measure(ResidualPass(source.at(zero, self.factors_)))
+        part = source.measure(ResidualPass(source.at(zero, self._factors)))
         return np.concatenate(part.squares) * source.unit**2

@@ -5,19 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import wraps
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from corrtensor._engine.arrays.dask_lazy import is_dask, merged, unwrapped
+from corrtensor._engine.arrays.dask_lazy import is_dask, merged
+from corrtensor._engine.containers import opened
+from corrtensor._engine.labels import table_wanted
 from corrtensor._engine.shapes import (
     as_float,
     check_in_memory,
     check_nonempty,
-    count_axes,
     forget_names,
     is_on_disk,
     resolve_shape,
@@ -38,57 +38,71 @@ def unchanged_on_error(estimator: Any) -> Iterator[None]:
         raise
 
 
-class TensorTransformer(  # type: ignore[call-arg]
-    ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None
-):
+# How the cores of tensors come out of ``transform``.
+OUTPUTS = ("auto", "tensor", "flat")
+
+
+class TensorTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """What the estimators share: checks of X, flat or not, and names of what comes out.
 
-    A subclass stores ``sample_shape`` (or ``None``) in its constructor, calls ``_check(X,
-    reset=True)`` in ``fit``, and sets ``core_shape_``, the shape of one transformed sample.
-
-    ``set_output`` concerns flat samples: a table has two axes, so tensors stay arrays.
+    A subclass stores ``sample_shape``, ``sample_dim`` and ``output`` (or their defaults) in its
+    constructor, calls ``_check(X, reset=True)`` and ``_choose_output(y)`` in ``fit``, and sets
+    ``core_shape_``, the shape of one transformed sample.
     """
 
     sample_shape: tuple[int, ...] | None
     sample_shape_: tuple[int, ...]
     core_shape_: tuple[int, ...]
-    fit: Any
-    transform: Any
+    output: str
+    output_: str
 
-    def __init_subclass__(cls, **options: Any) -> None:
-        plain = vars(cls).get("transform")
-        super().__init_subclass__(**options)
-        if plain is None:
-            return
-        tabular = vars(cls)["transform"]
+    def _choose_output(self, y: object) -> None:
+        """Decide how cores come out: flat, as tensors, or in the form of the samples.
 
-        @wraps(plain)
-        def transform(self: Any, X: Any, *args: Any, **params: Any) -> Any:
-            method = tabular if count_axes(X) <= 2 else plain
-            return method(self, X, *args, **params)
+        Targets are a sign of what follows: a classifier or a regression, which wants a table.
+        """
+        if self.output not in OUTPUTS:
+            raise ValueError(f"output={self.output!r}: use {', '.join(map(repr, OUTPUTS))}")
+        self.output_ = "flat" if self.output == "auto" and y is not None else self.output
 
-        cls.transform = transform
+    def _gives_flat(self, flat: bool) -> bool:
+        """Tell whether cores come out flat, of samples that came in flat or not."""
+        chosen = getattr(self, "output_", "auto")
+        table = table_wanted(self)
+        if table and chosen == "tensor" and len(self.core_shape_) > 1:
+            raise ValueError(
+                f"output='tensor' gives cores of shape {self.core_shape_}, which no table of "
+                f"{table} holds: use output='auto' or 'flat', or set_output(transform='default')"
+            )
+        return chosen == "flat" or (chosen == "auto" and (flat or table is not None))
 
-    def fit_transform(self, X: Any, y: object = None, **fit_params: Any) -> Any:
-        """Fit, then transform the same samples.
+    def _inverse_is_flat(self, flat: bool) -> bool:
+        """Tell whether samples come back flat, from cores that came in flat or not."""
+        # Flat cores of a model that makes them of tensors stand for tensors.
+        return flat and (self._flat_in or getattr(self, "output_", "auto") != "flat")
+
+    @property
+    def _flat_in(self) -> bool:
+        """Whether the samples of the fit were flat, or are when they are as announced."""
+        return len(self.sample_shape_) == 1 or self.sample_shape is not None
+
+    def get_feature_names_out(self, input_features: object = None) -> np.ndarray:
+        """Return the names of the entries of a core, in the order of flat output.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, ...)
-            Samples.
-        y : object, default=None
+        input_features : object, default=None
             Ignored.
-        **fit_params : dict
-            Further arguments of ``fit``.
 
         Returns
         -------
-        X_new : ndarray, or a table if one was asked for and the samples are flat
-            Transformed samples.
+        names : ndarray of str
+            The name of the class and the place of the entry along each mode: ``corrtensor0_3``.
         """
-        if count_axes(X) <= 2:
-            return super().fit_transform(X, y, **fit_params)
-        return self.fit(X, y, **fit_params).transform(X)
+        check_is_fitted(self)
+        prefix = type(self).__name__.lower()
+        places = np.ndindex(self.core_shape_)
+        return np.array([prefix + "_".join(map(str, place)) for place in places], dtype=object)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -101,7 +115,12 @@ class TensorTransformer(  # type: ignore[call-arg]
         Whether the numbers are finite is left to whoever reads them all: see
         :func:`check_finite` and the engine, which both name the sample.
         """
-        X = unwrapped(X)
+        given = opened(X, self, "fit" if reset else "")
+        X = given.X
+        if reset:
+            self.__dict__.pop("labels_in_", None)
+            if given.labels is not None:
+                self.labels_in_ = given.labels
         if is_dask(X):
             if np.ma.isMaskedArray(X._meta) and self.__sklearn_tags__().input_tags.allow_nan:
                 kind = as_float(X.dtype)
@@ -151,7 +170,3 @@ class TensorTransformer(  # type: ignore[call-arg]
                 f"an array of shape {cores.shape} was given"
             )
         return cores.reshape(len(cores), *self.core_shape_), flat
-
-    @property
-    def _n_features_out(self) -> int:
-        return math.prod(self.core_shape_)

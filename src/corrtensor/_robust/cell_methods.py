@@ -36,7 +36,7 @@ class CellMethods(SubspaceTransformer):
         """Return what is expected of samples counted from the mean."""
         scale = getattr(self, "cell_scale_", None)
         width = None if scale is None else self.cell_bandwidth_ * scale / source.unit
-        return Model(np.zeros(self.sample_shape_), self.factors_, source.dtype, width)
+        return Model(np.zeros(self.sample_shape_), self._factors, source.dtype, width)
 
     def _by_cells(self, X: Any, out: Any, make: Callable[[np.ndarray, Block], np.ndarray]) -> Any:
         """Write an array of the samples' shape, made of every block and what completes it."""
@@ -52,7 +52,7 @@ class CellMethods(SubspaceTransformer):
             block_size=source.block_size,
             missing=True,
         )
-        mean, unit = self.mean_.astype(source.dtype), source.dtype.type(source.unit)
+        mean, unit = self._mean.astype(source.dtype), source.dtype.type(source.unit)
 
         def task(x: np.ndarray) -> np.ndarray:
             block = source.model.found((x - mean) / unit)[1]

@@ -31,6 +31,11 @@ class L1TwoDPCA(OneSided):
         2DPCA then takes.
     sample_shape : tuple of int, optional
         Shape (a, b) of one sample when they come flattened; one entry may be -1.
+    sample_dim : str, default=None
+        The dim of an ``xarray.DataArray`` that counts the samples; ``None`` is the first.
+    output : {"auto", "tensor", "flat"}, default="auto"
+        How :meth:`transform` gives the cores: as tensors, as rows of features, or as what follows
+        is likely to need (:term:`output`).
     n_init : int, default=1
         Starts tried for each direction; the best end wins. The first is the leading direction of
         2DPCA, the others are random.
@@ -87,12 +92,16 @@ class L1TwoDPCA(OneSided):
         rank: int | float | str = 1,
         *,
         sample_shape: tuple[int, ...] | None = None,
+        sample_dim: str | None = None,
+        output: str = "auto",
         n_init: int = 1,
         max_iter: int = 500,
         random_state: Any = None,
     ) -> None:
         self.rank = rank
         self.sample_shape = sample_shape
+        self.sample_dim = sample_dim
+        self.output = output
         self.n_init = n_init
         self.max_iter = max_iter
         self.random_state = random_state

@@ -50,6 +50,11 @@ class TwoDNPP(OneSided):
         ``E_i P``, and of P, at the start. Smaller comes closer to the norm and converges slower.
     sample_shape : tuple of int, optional
         Shape (a, b) of one sample when they come flattened; one entry may be -1.
+    sample_dim : str, default=None
+        The dim of an ``xarray.DataArray`` that counts the samples; ``None`` is the first.
+    output : {"auto", "tensor", "flat"}, default="auto"
+        How :meth:`transform` gives the cores: as tensors, as rows of features, or as what follows
+        is likely to need (:term:`output`).
     max_iter : int, default=200
         Largest number of reweightings.
     tol : float, default=5e-3
@@ -124,6 +129,8 @@ class TwoDNPP(OneSided):
         gamma: float = 0.1,
         eps: float = 0.1,
         sample_shape: tuple[int, ...] | None = None,
+        sample_dim: str | None = None,
+        output: str = "auto",
         max_iter: int = 200,
         tol: float = 5e-3,
     ) -> None:
@@ -133,6 +140,8 @@ class TwoDNPP(OneSided):
         self.gamma = gamma
         self.eps = eps
         self.sample_shape = sample_shape
+        self.sample_dim = sample_dim
+        self.output = output
         self.max_iter = max_iter
         self.tol = tol
 

@@ -19,14 +19,14 @@ from corrtensor._engine.transformer import unchanged_on_error
 def check_rank(rank: Any, shape: tuple[int, ...]) -> None:
     """Raise an error unless ``rank`` is a rule for the columns of matrices of this shape."""
     if rank is None:
-        raise ValueError("rank=None leaves every mode of the samples whole: give a rank")
+        raise ValueError("rank=None projects no mode of the samples: give a rank")
     if isinstance(rank, str) and rank == "auto":
         return
     if not is_number(rank):
-        raise TypeError(f"rank={rank!r} must be a whole number, a share of energy or 'auto'")
+        raise TypeError(f"rank={rank!r} must be an int, a share of variance or 'auto'")
     if not is_whole(rank):
         if not 0 < rank < 1:
-            raise ValueError(f"rank={rank!r}: a share of energy lies between 0 and 1")
+            raise ValueError(f"rank={rank!r}: a share of explained variance lies between 0 and 1")
         return
     require_count(rank=rank)
     if rank > shape[1]:
@@ -59,8 +59,8 @@ class OneSided(SubspaceTransformer):
         ----------
         X : array of shape (n_samples, a, b)
             Samples, or flattened samples of shape (n_samples, a * b).
-        y : None
-            Ignored.
+        y : object, default=None
+            Not learned from; with ``output="auto"`` it makes the features flat.
 
         Returns
         -------
@@ -69,7 +69,7 @@ class OneSided(SubspaceTransformer):
         """
         with unchanged_on_error(self):
             self._check_parameters()
-            self.converged_ = self._fit(self._read_training(X))
+            self.converged_ = self._fit(self._read_training(X, y))
             if not self.converged_:
                 warnings.warn(
                     f"{type(self).__name__} did not converge within max_iter={self.max_iter} steps",
@@ -78,8 +78,9 @@ class OneSided(SubspaceTransformer):
                 )
         return self
 
-    def _read_training(self, X: Any) -> np.ndarray:
+    def _read_training(self, X: Any, y: object) -> np.ndarray:
         X, _ = self._check(X, reset=True)
+        self._choose_output(y)
         X = np.asarray(X[:])
         check_finite(X)
         name, shape = type(self).__name__, self.sample_shape_

@@ -37,7 +37,7 @@ def build_app() -> Any:
 
     @app.callback()
     def corrtensor() -> None:
-        """Find the structure of a stack of images or tensors, some of them spoiled."""
+        """Find the structure of a stack of images or tensors, and the outliers in it."""
 
     from corrtensor.cli import classify, cluster_outliers, fit_transform, info, repair, report
 

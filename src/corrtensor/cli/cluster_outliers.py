@@ -33,15 +33,15 @@ def outliers(
     where: options.Input,
     model: options.Trained = None,
     table: options.Table = None,
-    by: Annotated[
+    distance: Annotated[
         str,
         typer.Option(
-            help="profile: unlike the others in any way; residual: not explained by the subspace."
+            help="features: unlike the others in any way; orthogonal: far from the subspace."
         ),
-    ] = "profile",
+    ] = "features",
     top: Annotated[int, typer.Option(min=0, help="How many to print.")] = 20,
-    share: Annotated[
-        float | None, typer.Option(help="Share of the samples to flag, if it is known.")
+    contamination: Annotated[
+        float | None, typer.Option(help="Share of outliers to flag, if it is known.")
     ] = None,
     ranks: options.Ranks = "0.95",
     size: options.Size = None,
@@ -56,36 +56,36 @@ def outliers(
     """
     voice = Voice(as_json, quiet)
     chosen, shape = options.parse_ranks(ranks), options.parse_size(size)
-    if by not in ("profile", "residual"):
-        raise typer.BadParameter(f"--by {by}: use profile or residual")
-    if share is not None and not 0 < share <= 0.5:
-        raise typer.BadParameter(f"--share {share}: a share lies in (0, 0.5]")
+    if distance not in ("features", "orthogonal"):
+        raise typer.BadParameter(f"--distance {distance}: use features or orthogonal")
+    if contamination is not None and not 0 < contamination <= 0.5:
+        raise typer.BadParameter(f"--contamination {contamination}: a share lies in (0, 0.5]")
     with exit_codes(voice), claimed(table, inputs=[where, model]):
         subspace = None if model is None else load_model(model)
         stack = open_stack(voice, where, shape, colour, axis)
         if subspace is not None:
             check_shape(str(model), subspace, stack, where)
-        detector = detector_of(subspace, chosen, by, share)
-        if subspace is None or not hasattr(subspace, "score_samples"):
+        detector = detector_of(subspace, chosen, distance, contamination)
+        if subspace is None or not hasattr(subspace, "offset_"):
             fit_with_progress(voice, "fitting", detector, samples_of(stack))
         scores = detector.score_samples(samples_of(stack))
         say_outliers(voice, stack, scores, detector.offset_, table, top)
 
 
-def detector_of(subspace: Any, ranks: Any, by: str, share: float | None) -> Any:
+def detector_of(subspace: Any, ranks: Any, distance: str, contamination: float | None) -> Any:
     """Return a detector: the loaded one, or one with the loaded or a new subspace."""
     from sklearn.frozen import FrozenEstimator
 
     from corrtensor.corr_tensor import CorrTensor
     from corrtensor.tasks import TensorOutlierDetector
 
-    if hasattr(subspace, "score_samples"):
+    if hasattr(subspace, "offset_"):
         return subspace
     inner = CorrTensor(ranks) if subspace is None else FrozenEstimator(subspace)
     return TensorOutlierDetector(
         None if subspace is None and ranks == 0.95 else inner,
-        contamination="auto" if share is None else share,
-        by=by,
+        contamination="auto" if contamination is None else contamination,
+        distance=distance,
     )
 
 

@@ -66,7 +66,7 @@ def fit(
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Learn the structure of samples, some of them spoiled, and save it as a model.
+    """Learn the structure of samples, outliers aside, and save it as a model.
 
     Example: corrtensor fit faces --ranks 20,20 -o faces.ct --report faces.html
     """
@@ -148,13 +148,14 @@ def describe_fit(model: Any, stack: "Stack", seconds: float) -> dict[str, Any]:
 
 def fit_lines(record: dict[str, Any]) -> tuple[str, str]:
     """Return a fit in words."""
-    sweeps = "" if record["n_iter"] is None else f" after {record['n_iter']} sweeps"
+    count = record["n_iter"]
+    sweeps = "" if count is None else f" after {count} sweep{'' if count == 1 else 's'}"
     rejected = [printable(name) for name in record["rejected"]]
     names = f": {', '.join(rejected[:5])}{', ...' if len(rejected) > 5 else ''}" if rejected else ""
     return (
         f"{record['n_samples']} samples of {times(record['sample_shape'])}, "
         f"cores of {times(record['ranks'])}{sweeps}, {record['seconds']:.1f} s",
-        f"{len(rejected)} samples hardly count{names}",
+        f"{len(rejected)} outliers (weight below one half){names}",
     )
 
 
@@ -162,7 +163,8 @@ def transform(
     model: options.Model,
     where: options.Input,
     out: Annotated[
-        str, typer.Option("-o", "--out", help="Where the cores go: .npy, .npz, .h5::name, .zarr.")
+        str,
+        typer.Option("-o", "--out", help="Where cores go: .npy, .npz, .h5::name, .zarr, .csv."),
     ] = "cores.npy",
     size: options.Size = None,
     colour: options.Colour = None,
@@ -184,7 +186,10 @@ def reconstruct(
     out: Annotated[
         str,
         typer.Option(
-            "-o", "--out", help="A folder for PNG pictures, or a .npy, .npz, .h5::name, .zarr file."
+            "-o",
+            "--out",
+            help="A folder for PNG pictures, a video such as .mp4, or a .npy, .npz, "
+            ".h5::name, .zarr or .csv file.",
         ),
     ] = "reconstructions.npy",
     size: options.Size = None,
@@ -205,6 +210,7 @@ def write_samples(
     voice: Voice, task: str, path: str, where: str, out: str, reading: tuple[Any, Any, int]
 ) -> None:
     """Send samples through a model, block by block, into a file."""
+    from corrtensor.io.video_writing import FORMATS
     from corrtensor.io.writing import check_output_name, open_output
 
     pictures = task == "reconstruct"
@@ -222,7 +228,8 @@ def write_samples(
 
         one = model.sample_shape_ if pictures else model.core_shape_
         shape, dtype = (len(stack), *one), as_float(stack.dtype)
-        span = None if Path(out).suffix else black_and_white(voice, stack)
+        drawn = Path(out).suffix.lower() in ("", *FORMATS)
+        span = black_and_white(voice, stack) if drawn else None
         with open_output(out, shape, dtype, names=stack.names, values=span) as write:
             for block in blocks(voice, task, stack):
                 small = block if cores else model.transform(block)

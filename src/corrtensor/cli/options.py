@@ -17,8 +17,8 @@ Model = Annotated[
 Ranks = Annotated[
     str,
     typer.Option(
-        help="Rank of each mode, as in 20,20, or one for all: a number, a share of energy such as "
-        "0.95, auto, or all to leave the mode whole."
+        help="Rank of each mode, as in 20,20, or one for all: a number, a share of explained "
+        "variance such as 0.95, auto, or all not to project the mode."
     ),
 ]
 Size = Annotated[

@@ -39,11 +39,12 @@ RECORDS: Mapping[str, str] = MappingProxyType(
         "Stream": "corrtensor._engine.stream",
         "State": "corrtensor._engine.solver",
         "Snapshot": "corrtensor._engine.solver",
+        "Labels": "corrtensor._engine.labels",
         "Group": "corrtensor._robust.search",
     }
 )
 # How a fit was watched and where it was kept on the way is no part of the model.
-NOT_STORED = ("callback", "checkpoint")
+NOT_STORED = ("callback", "checkpoint", "verbose")
 # Fitted attributes end in an underscore; these are the private ones that a model needs.
 PRIVATE = ("_stream", "_sklearn_output_config")
 ARRAY_KINDS = "biufcSUmM"

@@ -1,12 +1,14 @@
 """Samples into files, block by block; a file appears when it is whole.
 
-The ending says what is written: ``.npy``, ``.npz``, ``.h5::name``, ``.zarr``, or a folder of PNG
-pictures if there is none.
+The ending says what is written: ``.npy``, ``.npz``, ``.h5::name``, ``.zarr``, a table ``.csv``, a
+video such as ``.mp4``, or a folder of PNG pictures if there is none.
 """
 
 from __future__ import annotations
 
+import csv
 import errno
+import io
 import math
 import os
 import secrets
@@ -22,7 +24,9 @@ import numpy as np
 
 from corrtensor._base.extras import need
 from corrtensor._base.files import held, refuse_link, refuse_special, replacing, sync_folder
+from corrtensor._base.names import cell
 from corrtensor.io.arrays import is_at_home
+from corrtensor.io.video_writing import FORMATS, video_writer
 
 Write = Callable[[np.ndarray], None]
 HDF5_SUFFIXES = (".h5", ".hdf5")
@@ -41,7 +45,7 @@ def check_output_name(where: str, *, pictures: bool = False) -> None:
     """Raise a ``ValueError`` unless something is written under such a name."""
     path, _ = split_output(where)
     suffix = path.suffix.lower()
-    known = (".npy", ".npz", *HDF5_SUFFIXES, ".zarr")
+    known = (".npy", ".npz", *HDF5_SUFFIXES, ".zarr", ".csv", *(FORMATS if pictures else ()))
     if "::" in where and suffix not in (".npz", *HDF5_SUFFIXES):
         raise ValueError(f"{where}: only .npz and .h5 files hold arrays with names")
     if suffix not in known and not (pictures and not suffix):
@@ -101,6 +105,15 @@ def open_kind(
             zarr = need("zarr", "io", "a zarr store")
             array = zarr.create_array(folder, shape=shape, dtype=dtype, chunks=chunks(shape, dtype))
             yield in_order(array)
+    elif suffix == ".csv":
+        with replacing(path) as file:
+            yield table_writer(file, shape, names)
+    elif suffix in FORMATS:
+        with (
+            replacing(path) as file,
+            video_writer(file, suffix, shape, values or (0.0, 255.0)) as write,
+        ):
+            yield write
     else:
         with folder_replacing(path) as folder:
             yield picture_writer(folder, names, values or (0.0, 255.0), dtype)
@@ -116,6 +129,27 @@ def write_header(file: Any, shape: tuple[int, ...], dtype: np.dtype) -> None:
 def write_rows(file: Any, rows: np.ndarray, dtype: np.dtype) -> None:
     """Write the next samples of a ``.npy`` file."""
     file.write(np.ascontiguousarray(rows, dtype).tobytes())
+
+
+def table_writer(file: Any, shape: tuple[int, ...], names: Sequence[str] | None) -> Write:
+    """Return a function that writes samples as rows of a table, and write its first line.
+
+    Columns are called by the places of their entries: ``x0_3``.
+    """
+    entries = ["x" + "_".join(map(str, place)) for place in np.ndindex(shape[1:])]
+    file.write(",".join(["sample", *(["name"] if names is not None else []), *entries]).encode())
+    place = 0
+
+    def write(rows: np.ndarray) -> None:
+        nonlocal place
+        for row in rows:
+            text = io.StringIO(newline="")
+            label = [place] if names is None else [place, cell(names[place])]
+            csv.writer(text, lineterminator="").writerow([*label, *row.ravel().tolist()])
+            file.write(b"\n" + text.getvalue().encode())
+            place += 1
+
+    return write
 
 
 def chunks(shape: tuple[int, ...], dtype: np.dtype) -> tuple[int, ...]:

@@ -4,7 +4,14 @@ Every function draws on the axes or the figure it is given, or makes new ones, a
 Blue and vermilion are those of Okabe and Ito, told apart by all eyes; marks differ too.
 """
 
-from corrtensor.plot.models import convergence, factors, outlier_map, reconstructions, weights
+from corrtensor.plot.models import (
+    convergence,
+    factors,
+    outlier_map,
+    reconstructions,
+    scree,
+    weights,
+)
 from corrtensor.plot.tasks import decision_graph, loss_surface
 
 __all__ = [
@@ -14,5 +21,6 @@ __all__ = [
     "loss_surface",
     "outlier_map",
     "reconstructions",
+    "scree",
     "weights",
 ]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from corrtensor.plot.drawing import LIMIT, USUAL, axes_or_new, fitted, points, pyplot, show
+from corrtensor.plot.drawing import LIMIT, UNUSUAL, USUAL, axes_or_new, fitted, points, pyplot, show
 from corrtensor.report.distances import Distances, distances
 from corrtensor.report.pictures import value_limits, view_of
 from corrtensor.report.projection import Subspace
@@ -95,7 +95,8 @@ def weights(model: Any, *, ax: Axes | None = None) -> Axes:
     w = fitted(model, "weights_")
     ax = axes_or_new(ax)
     low = w < 0.5
-    points(ax, np.arange(len(w)), w, low, ("counts", f"counts less than half ({low.sum()})"))
+    words = ("usual", f"weight below one half ({low.sum()})")
+    points(ax, np.arange(len(w)), w, low, words)
     ax.axhline(0.5, color=LIMIT, linestyle="--", linewidth=1)
     ax.set(xlabel="sample", ylabel="weight", ylim=(-0.04, 1.04))
     return ax
@@ -135,7 +136,7 @@ def convergence(model: Any, *, ax: Axes | None = None) -> Axes:
 def outlier_map(
     model: Any, X: Any, *, names: Sequence[object] | None = None, ax: Axes | None = None
 ) -> Axes:
-    """Draw residual distance against score distance: outside and inside the subspace.
+    """Draw orthogonal distance against score distance: outside and inside the subspace.
 
     Parameters
     ----------
@@ -169,7 +170,7 @@ def outlier_map(
     points(ax, found.score, found.residual, beyond, words)
     ax.axvline(found.score_limit, color=LIMIT, linestyle="--", linewidth=1)
     ax.axhline(found.residual_limit, color=LIMIT, linestyle="--", linewidth=1)
-    ax.set(xlabel="score distance", ylabel="residual distance")
+    ax.set(xlabel="score distance", ylabel="orthogonal distance")
     if names is not None:
         write_names(ax, found, names)
     return ax
@@ -184,6 +185,49 @@ def write_names(ax: Any, found: Distances, names: Sequence[object]) -> None:
                 str(names[i]), place, (5, 3), textcoords="offset points", fontsize=8,
                 parse_math=False,
             )  # fmt: skip
+
+
+def scree(model: Any, *, ax: Axes | None = None) -> Axes:
+    """Draw how much of the variance the directions of each mode explain.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted subspace with ``explained_variance_ratio_by_mode_``.
+    ax : matplotlib.axes.Axes, default=None
+        Where to draw.
+
+    Returns
+    -------
+    ax : matplotlib.axes.Axes
+        For each projected mode, the share of its directions in order, outliers not counted. The
+        title says what the subspace explains in all.
+
+    Examples
+    --------
+    >>> import corrtensor as ct
+    >>> X = ct.datasets.load_digits().images[:50]
+    >>> ct.plot.scree(ct.CorrTensor(ranks=(4, 4)).fit(X)).get_title()
+    '75 % of the variance explained'
+    """
+    shares = fitted(model, "explained_variance_ratio_by_mode_")
+    ax = axes_or_new(ax)
+    styles = (("o-", USUAL), ("s--", UNUSUAL), ("^:", "#009E73"), ("D-.", "#CC79A7"))
+    for n, (U, share) in enumerate(zip(model.factors_, shares, strict=True), start=1):
+        if U is not None:
+            style, color = styles[(n - 1) % len(styles)]
+            ax.plot(np.arange(1, len(share) + 1), share, style, color=color, label=f"mode {n}")
+    if len(shares) > 1:
+        ax.legend(frameon=False)
+    ax.locator_params(axis="x", integer=True)
+    total = 100 * float(np.sum(model.explained_variance_ratio_))
+    ax.set(
+        xlabel="direction",
+        ylabel="explained variance ratio",
+        title=f"{total:.0f} % of the variance explained",
+        ylim=(0, None),
+    )
+    return ax
 
 
 def factors(model: Any, *, figure: Figure | None = None) -> Figure:
@@ -209,11 +253,13 @@ def factors(model: Any, *, figure: Figure | None = None) -> Figure:
     >>> len(ct.plot.factors(ct.CorrTensor(ranks=(4, 4)).fit(X)).axes)
     3
     """
-    matrices = [(n, U) for n, U in enumerate(fitted(model, "factors_"), start=1) if U is not None]
+    every = enumerate(fitted(model, "factors_"), start=1)
+    matrices = [(n, np.asarray(U)) for n, U in every if U is not None]
     wide = 1 + len(matrices)
     figure = figure or pyplot().figure(figsize=(3.2 * wide, 3.4), layout="constrained")
     grid = figure.subplots(1, wide, squeeze=False)[0]
-    picture = view_of(model.mean_.shape).picture(model.mean_)
+    mean = np.asarray(model.mean_)
+    picture = view_of(mean.shape).picture(mean)
     show(grid[0], picture, value_limits(picture[np.isfinite(picture)]))
     grid[0].set_title("mean")
     for ax, (n, U) in zip(grid[1:], matrices, strict=True):

@@ -55,7 +55,7 @@ def factor_pictures(found: Survey) -> dict[str, Any] | None:
     if factors is None:
         return None
     whole = [U is None for U in factors]
-    # A mode left whole has no directions: its even mixture stands for them.
+    # A mode that is not projected has no directions: its even mixture stands for them.
     bases = [
         np.full((a, 1), 1 / math.sqrt(a)) if U is None else U
         for a, U in zip(found.subspace.shape, factors, strict=True)

@@ -48,7 +48,7 @@ def outlier_chart(found: Survey, marked: np.ndarray) -> Chart:
     score, residual = measured.score[drawn], measured.residual[drawn]
     label = (
         f"Outlier map of {len(drawn):,} samples, {int(marked.sum()):,} of them beyond a limit: "
-        "score distance across, residual distance upwards"
+        "score distance across, orthogonal distance upwards"
     )
     x = np.append(score, measured.score_limit)
     y = np.append(residual, measured.residual_limit)
@@ -56,7 +56,7 @@ def outlier_chart(found: Survey, marked: np.ndarray) -> Chart:
         "map",
         label,
         (x, "score distance"),
-        (y, "residual distance"),
+        (y, "orthogonal distance"),
         "of_distances",
     )
     chart.add_points(score, residual, marked)

@@ -68,7 +68,17 @@ class Scale:
         values = log_ticks(self.low, self.high) if self.log else round_ticks(self.low, self.high)
         if self.whole:
             values = [v for v in values if v == round(v)]
-        return [(round(float(self(v)), 1), f"{v:.6g}") for v in values]
+        places = [round(float(self(v)), 1) for v in values]
+        return list(zip(places, told_apart(values), strict=True))
+
+
+def told_apart(values: list[float]) -> list[str]:
+    """Return numbers in as few digits as tell them apart, but six at least."""
+    for digits in range(6, 17):
+        words = [f"{v:.{digits}g}" for v in values]
+        if len(set(words)) == len(set(values)):
+            break
+    return words
 
 
 def round_ticks(low: float, high: float) -> list[float]:

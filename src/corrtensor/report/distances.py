@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from corrtensor._engine.containers import bare
 from corrtensor.losses.protocol import weights_of
 from corrtensor.tasks._subspace import squared_residuals
 from corrtensor.tasks.outliers import upper_cut
@@ -56,6 +57,7 @@ def score_distances(model: Any, X: Any) -> np.ndarray:
 
 def distances(model: Any, X: Any) -> Distances:
     """Measure how unusual samples, in memory or on disk, are to a fitted model."""
+    X = bare(X, model)
     s = squared_residuals(model, X)
     loss, score = getattr(model, "loss_", None), score_distances(model, X)
     weights = None if loss is None else weights_of(loss, s)

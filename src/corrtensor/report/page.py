@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from corrtensor._base.files import replacing
+from corrtensor._engine.containers import bare
 from corrtensor.report.contents import check_request, page_data
 
 
@@ -65,6 +66,7 @@ def write_page(
     ...     page.read_text(encoding="utf-8")[:15]
     '<!doctype html>'
     """
+    X = bare(X, model)
     shape = getattr(X, "shape", None)
     n = len(X) if shape is None else int(shape[0])
     request = check_request(n, names, labels, clusters, title, most)

@@ -29,8 +29,8 @@ class Subspace:
         self.model = model
         self.shape: tuple[int, ...] = tuple(model.sample_shape_)
         self.core_shape: tuple[int, ...] = tuple(model.core_shape_)
-        self.mean: np.ndarray | None = getattr(model, "mean_", None)
-        self.factors: tuple[np.ndarray | None, ...] | None = getattr(model, "factors_", None)
+        self.mean: np.ndarray | None = vars(model).get("mean_")
+        self.factors: tuple[np.ndarray | None, ...] | None = vars(model).get("factors_")
 
     @property
     def nested(self) -> bool:

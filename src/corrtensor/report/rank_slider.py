@@ -25,7 +25,7 @@ SIDE = 112
 def rank_steps(
     core_shape: tuple[int, ...], free: Sequence[bool], most: int = STEPS
 ) -> list[tuple[int, ...]]:
-    """Return growing ranks up to the core's shape; modes left whole (``free``) stay whole.
+    """Return growing ranks up to the core's shape; modes that are not projected (``free``) stay so.
 
     Examples
     --------

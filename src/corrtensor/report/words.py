@@ -54,10 +54,10 @@ def headline(found: Survey) -> list[tuple[str, str]]:
     ]
     if found.distances.weights is not None:
         low = np.count_nonzero(found.distances.weights < 0.5)
-        facts.insert(2, (f"{low:,}", "count less than half"))
+        facts.insert(2, (f"{low:,}", "weights below one half"))
     if found.energy > 0:
         explained = float(found.core_energy.sum())
-        facts.append((share(explained, found.energy), "of the variation explained"))
+        facts.append((share(explained, found.energy), "of the variance explained"))
     return facts
 
 
@@ -70,8 +70,8 @@ def summary(model: Any, found: Survey, names: Sequence[str], clusters: Any) -> l
         low = int(np.count_nonzero(weights < 0.5))
         if low:
             said.append(
-                f"{low:,} of {n:,} samples ({share(low, n)}) count less than half in this model: "
-                "it does not explain them, and they hardly move it."
+                f"{low:,} of {n:,} samples ({share(low, n)}) have a weight below one half in this "
+                "model: they are outliers to it, and hardly move it."
             )
         else:
             said.append(f"All {n:,} samples count: none has a weight below one half.")
@@ -96,9 +96,9 @@ def rest(model: Any) -> str:
         return "This method does not iterate, or does not tell."
     sweeps = f"{model.n_iter_} {'sweep' if model.n_iter_ == 1 else 'sweeps'}"
     if not model.converged_:
-        return f"The fit was stopped after {sweeps}, before it came to rest."
+        return f"The fit was stopped after {sweeps}, before it converged."
     values = getattr(model, "objective_", None)
-    said = f"The fit came to rest after {sweeps}."
+    said = f"The fit converged in {sweeps}."
     if isinstance(values, np.ndarray) and values.ndim == 1 and len(values):
         said += f" The objective is {values[-1]:.6g} at its end."
     return said

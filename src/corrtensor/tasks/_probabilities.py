@@ -17,6 +17,7 @@ from sklearn.utils.validation import (
 )
 
 from corrtensor._engine.arrays.dask_lazy import by_chunks
+from corrtensor._engine.containers import bare
 from corrtensor._engine.transformer import unchanged_on_error
 
 # Powers of e between which the temperature is looked for.
@@ -53,6 +54,7 @@ class ScoringClassifier(ClassifierMixin, BaseEstimator):
         """
         with unchanged_on_error(self):
             self._check_parameters()
+            X = bare(X, self, "fit")
             self._fit(X, self._encode(X, y))
         return self
 

@@ -15,7 +15,8 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from corrtensor._engine.arrays.dask_lazy import is_dask, unwrapped
+from corrtensor._engine.arrays.dask_lazy import is_dask
+from corrtensor._engine.containers import bare
 from corrtensor._engine.shapes import (
     as_float,
     check_finite,
@@ -47,9 +48,9 @@ def read_floats(task: Any, X: Any, *, reset: bool) -> np.ndarray:
     return X.astype(as_float(X.dtype), copy=False)
 
 
-def in_memory(task: Any, X: Any) -> Any:
+def in_memory(task: Any, X: Any, *, reset: bool = False) -> Any:
     """Return X, or refuse a Dask array: it may be larger than the memory."""
-    X = unwrapped(X)
+    X = bare(X, task, "fit" if reset else "")
     if is_dask(X):
         raise TypeError(
             f"{type(task).__name__} must see all samples at once here; X is a Dask array of "
@@ -60,7 +61,7 @@ def in_memory(task: Any, X: Any) -> Any:
 
 def read_samples(task: Any, X: Any, *, reset: bool) -> np.ndarray:
     """Check samples of any order for a task that has no subspace to do it."""
-    X = read_floats(task, in_memory(task, X), reset=reset)
+    X = read_floats(task, in_memory(task, X, reset=reset), reset=reset)
     if reset:
         task.sample_shape_ = X.shape[1:]
     elif X.shape[1:] != task.sample_shape_:

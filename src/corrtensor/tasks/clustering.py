@@ -19,6 +19,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from corrtensor._base.checks import is_share, require_count, require_not_negative
 from corrtensor._engine.arrays.dask_lazy import by_chunks
+from corrtensor._engine.containers import bare
 from corrtensor._engine.transformer import unchanged_on_error
 from corrtensor.tasks._subspace import (
     cores_of,
@@ -152,6 +153,7 @@ class DensityPeaksKMeans(
         """
         with unchanged_on_error(self):
             share = self._check_parameters()
+            X = bare(X, self, "fit")
             features = self._features(X, reset=True, sample_weight=sample_weight)
             self._fit(X, features, sample_weight, share)
         return self
@@ -294,7 +296,7 @@ class DensityPeaksKMeans(
         score : float
             The larger, the better.
         """
-        return -float(np.square(self._distances(X).min(axis=1)).sum())
+        return -float(np.square(self._distances(bare(X, self)).min(axis=1)).sum())
 
     @property
     def _n_features_out(self) -> int:

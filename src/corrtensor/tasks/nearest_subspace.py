@@ -166,6 +166,8 @@ def fit_in_span(subspace: MultilinearSubspace, X: np.ndarray) -> MultilinearSubs
     subspace.fit(X @ Q)
     subspace.mean_ = Q @ subspace.mean_
     subspace.factors_ = tuple(None if U is None else Q @ U for U in subspace.factors_)
+    free = X.shape[1] - subspace.n_components_
+    subspace.noise_variance_ *= (Q.shape[1] - subspace.n_components_) / free if free else 0.0
     subspace.sample_shape_ = X.shape[1:]
     subspace.n_features_in_ = X.shape[1]
     return subspace

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from corrtensor._base.checks import is_share
 from corrtensor._engine.arrays.dask_lazy import by_chunks
+from corrtensor._engine.containers import bare
 from corrtensor._engine.transformer import unchanged_on_error
 from corrtensor.corr_tensor import CorrTensor
 from corrtensor.tasks._subspace import (
@@ -50,10 +51,10 @@ class TensorOutlierDetector(OutlierMixin, BaseEstimator):
     contamination : {"auto"} or float, default="auto"
         Share of the samples to flag, in (0, 0.5]. ``"auto"`` reads the cut off the distances
         themselves: see the notes.
-    by : {"residual", "profile"}, default="residual"
-        What makes an outlier: a large distance from the subspace, or a profile unlike that of
-        the others. The profile also sees strangers that the subspace explains, such as half of a
-        face, a smooth thing that is no face, or a picture out of focus.
+    distance : {"orthogonal", "features"}, default="orthogonal"
+        What makes an outlier: a large orthogonal distance, that from the subspace, or features
+        unlike those of the others. Features also tell outliers that the subspace explains, such
+        as half of a face, a smooth thing that is no face, or a picture out of focus.
 
     Attributes
     ----------
@@ -63,7 +64,7 @@ class TensorOutlierDetector(OutlierMixin, BaseEstimator):
     subspace_ : estimator
         The fitted subspace.
     profile_ : Profile
-        What is usual among the samples, if they are judged ``by="profile"``.
+        What is usual among the samples, with ``distance="features"``.
     n_features_in_ : int
         Entries of a sample.
 
@@ -89,10 +90,11 @@ class TensorOutlierDetector(OutlierMixin, BaseEstimator):
     to learn from, 3 to 10 % of the other 83 were flagged. Outliers nearer than the cut are not
     flagged, though they may rank first: if their share is known, give it as ``contamination``.
 
-    By residual, a sample that the subspace explains is no outlier, however odd: smooth images that
-    are no faces lie nearer to a subspace of faces than the faces do. ``by="profile"`` looks at
-    three things instead (:mod:`corrtensor.tasks.profile`): the energy of a sample in shells of
-    directions, its leading components, and its likeness to the few most similar others. Its
+    By orthogonal distance, a sample that the subspace explains is no outlier, however odd: smooth
+    images that are no faces lie nearer to a subspace of faces than the faces do.
+    ``distance="features"`` looks at three things instead (:mod:`corrtensor.tasks.profile`): the
+    energy of a sample in shells of directions, its leading components, and its likeness to the few
+    most similar others. Its
     distances are roots of sums of squared excesses, and go to the cut without a further root. On
     clean LFW, ORL, Yale and MNIST samples, of the fit and new ones, it flagged 0 to 1 %.
 
@@ -120,11 +122,11 @@ class TensorOutlierDetector(OutlierMixin, BaseEstimator):
         subspace: Any = None,
         *,
         contamination: str | float = "auto",
-        by: str = "residual",
+        distance: str = "orthogonal",
     ) -> None:
         self.subspace = subspace
         self.contamination = contamination
-        self.by = by
+        self.distance = distance
 
     def fit(self, X: Any, y: object = None) -> Self:
         """Fit the subspace and set the cut.
@@ -145,13 +147,14 @@ class TensorOutlierDetector(OutlierMixin, BaseEstimator):
         auto = isinstance(share, str) and share == "auto"
         if not auto and not is_share(share, 0.5):
             raise ValueError(f"contamination={share!r}: use 'auto' or a share in (0, 0.5]")
-        if self.by not in ("residual", "profile"):
-            raise ValueError(f"by={self.by!r}: use 'residual' or 'profile'")
+        if self.distance not in ("orthogonal", "features"):
+            raise ValueError(f"distance={self.distance!r}: use 'orthogonal' or 'features'")
         with unchanged_on_error(self):
             self.subspace_ = self._fit_subspace(X)
+            X = bare(X, self)
             name_features(self, self.subspace_)
             weights = sample_weights(self.subspace_, X)
-            if self.by == "profile":
+            if self.distance == "features":
                 self.profile_ = fit_profile(self.subspace_, X, weights)
             distances = -np.asarray(self.score_samples(X))
             self.offset_ = self._offset(distances, weights)
@@ -160,7 +163,7 @@ class TensorOutlierDetector(OutlierMixin, BaseEstimator):
     def _offset(self, distances: np.ndarray, weights: np.ndarray | None) -> float:
         if not isinstance(self.contamination, str):
             cut = float(np.percentile(distances, 100 * (1 - self.contamination)))
-        elif self.by == "profile":
+        elif self.distance == "features":
             # These are nearly normal as they are; the cut takes a cube root.
             cut = float(np.cbrt(upper_cut(distances**3, weights)))
         else:
@@ -189,7 +192,7 @@ class TensorOutlierDetector(OutlierMixin, BaseEstimator):
             The larger, the more normal.
         """
         check_is_fitted(self)
-        if self.by == "profile":
+        if self.distance == "features":
             return -self.profile_.score(self.subspace_, X)
         return -np.sqrt(squared_residuals(self.subspace_, X))
 

@@ -18,6 +18,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from corrtensor._base.extras import need
+from corrtensor._engine.containers import opened
 
 # What a fitted estimator knows of every sample it was fitted to, and how its output is to be
 # wrapped: workers need none of it.
@@ -29,13 +30,6 @@ LEFT_HERE |= {"_sklearn_output_config", "callback"}
 def require(name: str) -> Any:
     """Import a module that comes with Dask."""
     return need(name, "dask", "a Dask array")
-
-
-def unwrapped(X: Any) -> Any:
-    """Return what an ``xarray.DataArray`` holds; anything else as it is."""
-    if type(X).__module__.split(".")[0] == "xarray" and hasattr(X, "dims"):
-        return X.data
-    return X
 
 
 def is_dask(X: Any) -> bool:
@@ -63,19 +57,22 @@ def merged(X: Any) -> Any:
 
 
 def by_chunks(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a method of a fitted estimator take Dask arrays: what it returns is one, too, and lazy.
+    """Let a method of a fitted estimator take Dask arrays and the containers of other libraries.
 
-    The method must treat samples one by one. It is asked about a single sample of zeros first,
-    which tells the shape and the type of what it returns, and checks the shape of the samples.
+    What it returns is of the same kind; of Dask arrays, lazy. The method must treat samples one
+    by one. It is asked about a single sample of zeros first, which tells the shape and the type
+    of what it returns, and checks the shape of the samples.
     """
 
     @wraps(method)
     def wrapped(self: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
-        X = unwrapped(X)
-        if not is_dask(X):
-            return method(self, X, *args, **kwargs)
-        check_is_fitted(self)
+        given = opened(X, self, method.__name__)
         out = args[0] if args else kwargs.get("out")
+        X = given.X
+        if not is_dask(X):
+            made = method(self, X, *args, **kwargs)
+            return made if out is not None else given.back(made, method.__name__)
+        check_is_fitted(self)
         X = merged(X)
         one = method(self, np.zeros((1, *X.shape[1:]), X.dtype))
         lazy = X.map_blocks(
@@ -88,7 +85,7 @@ def by_chunks(method: Callable[..., Any]) -> Callable[..., Any]:
             chunks=(X.chunks[0], *((k,) for k in one.shape[1:])),
             meta=one[:0],
         )
-        return lazy if out is None else _stored(lazy, out)
+        return given.back(lazy, method.__name__) if out is None else _stored(lazy, out)
 
     return wrapped
 

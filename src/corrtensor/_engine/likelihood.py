@@ -1,0 +1,103 @@
+"""What a subspace explains, and how likely samples are under it: for rank searches."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from corrtensor._engine.arrays.dask_lazy import by_chunks
+from corrtensor._engine.arrays.source import Source
+from corrtensor._engine.core_distances import CoreModel, ScorePass
+from corrtensor._engine.passes import ResidualPass
+from corrtensor._engine.variance import Gaussian, explained, log_likelihood_of_noise, mean_of_best
+
+
+class Likelihood:
+    """The variances that a subspace learns, and the likelihood of samples that follows."""
+
+    _mean: Any
+    _factors: Any
+    _source: Any
+    residuals_: np.ndarray
+    sample_shape_: tuple[int, ...]
+    core_shape_: tuple[int, ...]
+
+    def _learn_variances(self, source: Source, weights: np.ndarray) -> None:
+        found = explained(source, self._mean, self._factors, self.residuals_, weights)
+        self.explained_variance_, self.noise_variance_ = found.cores, found.noise
+        self.explained_variance_ratio_ = found.ratio
+        self.explained_variance_ratio_by_mode_ = found.by_mode
+        self.n_components_ = found.cores.size
+
+    @by_chunks
+    def score_samples(self, X: Any) -> np.ndarray:
+        """Return the log-likelihood of each sample.
+
+        The model is that of probabilistic PCA: normal entries of the core with the variances
+        ``explained_variance_``, and beside the subspace noise of the size ``noise_variance_``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, a_1, ..., a_d) or (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        log_likelihood : ndarray of shape (n_samples,)
+            The larger, the more usual; lazy, as in :meth:`transform`.
+        """
+        return self._likelihoods(X)[0]
+
+    @by_chunks
+    def _bounded(self, X: Any) -> np.ndarray:
+        """Return the log-likelihood, of no sample less than that of noise of its own size."""
+        return np.maximum(*self._likelihoods(X))
+
+    def _likelihoods(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        source, _ = self._source(X)
+        entries = math.prod(self.sample_shape_)
+        model = Gaussian.of(self.explained_variance_, self.noise_variance_, entries)
+        cores = CoreModel(np.zeros(self.core_shape_), np.sqrt(model.variances))
+        inside = source.reduce(ScorePass(self._factors, cores, source.unit, source.dtype))
+        beside = source.reduce(ResidualPass(source.at(np.zeros(self.sample_shape_), self._factors)))
+        s, norms = (np.concatenate(v) * source.unit**2 for v in (beside.squares, beside.norms))
+        likelihood = model.log_likelihood(np.concatenate(inside.squares), s)
+        return likelihood, log_likelihood_of_noise(norms, entries)
+
+    def score(self, X: Any, y: object = None) -> float:
+        """Return the mean log-likelihood of samples, for cross-validation.
+
+        Outliers among them must not choose the ranks. So for a ``CorrTensor`` no sample counts as
+        less likely than noise of its own size, whatever the ranks, and the least likely samples
+        are left out, as many as ``breakdown`` allows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, a_1, ..., a_d) or (n_samples, n_features)
+            Samples that were held out.
+        y : object, default=None
+            Ignored.
+
+        Returns
+        -------
+        score : float
+            The larger, the better.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from corrtensor import CorrTensor
+        >>> from sklearn.model_selection import GridSearchCV
+        >>> rng = np.random.default_rng(0)
+        >>> A, B = rng.normal(size=(8, 3)), rng.normal(size=(7, 2))
+        >>> X = A @ rng.normal(size=(100, 3, 2)) @ B.T + 0.3 * rng.normal(size=(100, 8, 7))
+        >>> search = GridSearchCV(CorrTensor(), {"ranks": [(2, 2), (3, 2), (4, 4)]}).fit(X)
+        >>> search.best_params_
+        {'ranks': (3, 2)}
+        """
+        left_out = getattr(self, "breakdown", 0.0)
+        if not left_out:
+            return float(np.mean(np.asarray(self.score_samples(X))))
+        return mean_of_best(np.asarray(self._bounded(X)), left_out)

@@ -1,0 +1,87 @@
+"""Fits to a stream of batches: ``partial_fit``."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils.metaestimators import available_if
+
+from corrtensor._engine.arrays import source_of
+from corrtensor._engine.core_distances import FEWEST_DRAWN, CoreModel
+from corrtensor._engine.shapes import has_gaps
+from corrtensor._engine.stream import Stream, absorb, begin
+from corrtensor._engine.transformer import unchanged_on_error
+
+
+class PartialFit:
+    """Learning on from where a fit ended, with each batch seen once."""
+
+    fit: Any
+    coupled: bool
+    center: str | None
+    n_jobs: int | None
+    block_size: int | None
+    _mean: Any
+    _factors: Any
+    loss_: Any
+    residuals_: np.ndarray
+    core_location_: np.ndarray
+    core_scale_: np.ndarray
+    _check: Any
+    repair: Any
+    _first_source: Any
+    _learn_cores: Any
+    _learn_variances: Any
+
+    @available_if(lambda self: self.coupled)  # type: ignore[untyped-decorator]
+    def partial_fit(self, X: Any, y: object = None, *, decay: float = 0.95) -> Self:
+        """Learn from a batch of a stream and forget it. Approximate: see ``docs/decisions/0006``.
+
+        The first batch is fitted as by :meth:`fit`; each further one moves the mean and the
+        factors. Samples that the subspace does not explain are ignored, until they become the
+        majority of those seen lately. A call of :meth:`fit` ends the stream.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, a_1, ..., a_d) or (n_samples, n_features)
+            A batch; of the first one, enough samples to tell the good from the bad.
+        y : object, default=None
+            Ignored.
+        decay : float, default=0.95
+            What is left of the weight of all earlier batches; 1 forgets nothing.
+
+        Returns
+        -------
+        self : object
+            The estimator; ``weights_`` and ``residuals_`` are those of this batch, as it looked
+            before it was learned from. ``outlier_scores_`` and ``diagnostics_`` of a ``CorrTensor``
+            stay those of the first.
+        """
+        if not isinstance(decay, int | float | np.number) or not 0 < decay <= 1:
+            raise ValueError(f"decay={decay!r} must lie above 0 and not above 1")
+        stream: Stream | None = getattr(self, "_stream", None)
+        if stream is None or stream.state.factors is not self._factors:
+            self.fit(X)
+            stream = None
+        with unchanged_on_error(self):
+            X = self._check(self.repair(X) if has_gaps(X) else X)[0]
+            options: dict[str, Any] = {"n_jobs": self.n_jobs, "block_size": self.block_size}
+            if stream is None:
+                source = self._first_source(X)
+                stream = begin(source, self._mean, self._factors, self.residuals_)
+            source = source_of(X, origin=stream.origin, unit=stream.unit, **options)
+            self._stream, batch = absorb(stream, source, self.loss_, self.center, decay)
+            mean = stream.origin + stream.unit * self._stream.state.mean
+            factors = self._stream.state.factors
+            known = CoreModel(self.core_location_, self.core_scale_)
+            known = known.moved(self._factors, factors, mean - self._mean)
+            self.mean_, self.factors_ = mean.astype(self._mean.dtype), factors
+            self.weights_, self.residuals_ = batch.weights, batch.residuals
+            # A batch may be too small to learn the cores from; what is known is turned along.
+            self.core_location_, self.core_scale_ = known.location, known.scale
+            if batch.weights.sum() >= FEWEST_DRAWN:
+                self._learn_cores(source, batch.weights)
+                self._learn_variances(source, batch.weights)
+            self.loss_, self.n_samples_seen_ = batch.loss, self._stream.n_seen
+        return self
