@@ -48,11 +48,11 @@ CASES: dict[str, tuple[str, ...]] = {
 def samples(name: str, folder: Path) -> np.ndarray:
     """Return a data set in [0, 1]."""
     if name == "ORL":
-        return np.asarray(ct.datasets.load_orl(folder).images)
+        return np.asarray(ct.datasets.load_orl(folder).images) / 255.0
     if name == "Yale":
-        return np.asarray(ct.datasets.load_yale(folder, size=(100, 100)).images)
+        return np.asarray(ct.datasets.load_yale(folder, size=(100, 100)).images) / 255.0
     if name == "LFW colour":
-        return np.asarray(ct.datasets.load_lfwcrop(folder).images)[:600]
+        return np.asarray(ct.datasets.load_lfwcrop(folder).images)[:600] / 255.0
     with np.load(folder / "palm.npz", allow_pickle=False) as file:
         images = next(file[key] for key in file.files if file[key].ndim == 3)
     return images[:600] / 255.0
