@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
+from corrtensor._engine.shapes import has_gaps
 from corrtensor.corr_tensor import CorrTensor
 from corrtensor.subspace import MultilinearSubspace
 from corrtensor.tasks._probabilities import ScoringClassifier, fit_temperature
@@ -139,12 +140,15 @@ class SubspaceClassifier(ScoringClassifier):
         # scikit-learn asks for 83 % on round blobs in the plane, where every line through one
         # class runs on through others.
         tags.classifier_tags.poor_score = True
+        tags.input_tags.allow_nan = True
         return tags
 
 
 def spanned(subspace: Any, X: np.ndarray) -> bool:
     """Tell whether a subspace may be fitted to vectors in coordinates of their own span."""
     if not isinstance(subspace, MultilinearSubspace) or X.ndim != 2 or len(X) >= X.shape[1]:
+        return False
+    if has_gaps(X):
         return False
     if subspace.sample_shape is not None or not isinstance(getattr(subspace, "init", ""), str):
         return False
