@@ -10,7 +10,7 @@ OUT ?=
 QUICK ?=
 PIP := -m pip install -qq --disable-pip-version-check --root-user-action=ignore
 
-.PHONY: demo test test-slow test-lowest test-kernels test-sdist mutants lint graph paper robustness outliers bench torture docs docs-test clean
+.PHONY: demo test test-slow test-lowest test-kernels test-sdist mutants lint graph paper robustness outliers cells bench torture docs docs-test clean
 
 demo: .venv/demo.stamp
 	$(BIN)/corrtensor demo --force
@@ -80,6 +80,9 @@ robustness: .venv/studies.stamp
 
 outliers: .venv/studies.stamp
 	$(BIN)/python -m studies.outliers $(RUN)
+
+cells: .venv/studies.stamp
+	$(BIN)/python -m studies.cells $(RUN) $(if $(QUICK),--quick)
 
 bench: .venv/studies.stamp
 	$(BIN)/python -m studies.bench $(WHERE) $(if $(QUICK),--quick)

@@ -333,10 +333,10 @@ class TestBadInput:
         with pytest.raises(ValueError, match=r"samples of shape \(8, 6\).*\(8, 7\)"):
             model.predict(X[:, :, :-1])
 
-    def test_not_a_number(self, stack, model):
+    def test_infinity(self, stack, model):
         X, y = stack
-        X[3, 1, 1] = np.nan
-        with pytest.raises(ValueError, match="NaN"):
+        X[3, 1, 1] = np.inf
+        with pytest.raises(ValueError, match="infinity"):
             clone(model).fit(X, y)
 
 

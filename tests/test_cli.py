@@ -831,3 +831,22 @@ def test_broken_ones_on_other_draws_and_faces(tmp_path, data_dir):
         assert min(found) >= least
         for path in Path(tmp_path).glob("draw1*"):
             path.rename(tmp_path / f"{name}-{path.name}")
+
+
+def test_repair_fills_and_replaces(tmp_path):
+    """By the command as by the method, and the doubted cells beside it."""
+    rng = np.random.default_rng(0)
+    A, B = rng.normal(size=(12, 2)), rng.normal(size=(10, 2))
+    X = A @ rng.normal(size=(60, 2, 2)) @ B.T + 0.02 * rng.normal(size=(60, 12, 10))
+    bad = rng.random(X.shape) < 0.05
+    torn = np.where(rng.random(X.shape) < 0.05, np.nan, X + 20 * bad)
+    np.save(tmp_path / "x.npy", torn)
+    model = ct.CorrTensor((2, 2), cells=True).fit(torn)
+    line = ["repair", str(tmp_path / "x.npy"), "--ranks", "2,2", "-o", str(tmp_path / "y.npy")]
+    done = CliRunner().invoke(build_app(), [*line, "--doubted", str(tmp_path / "d.npy")])
+    assert done.exit_code == 0, done.output
+    assert np.allclose(np.load(tmp_path / "y.npy"), model.repair(torn))
+    assert np.allclose(np.load(tmp_path / "d.npy"), 1 - model.cell_weights(torn))
+    pictures = [*line[:-1], str(tmp_path / "clean"), "--no-cells"]
+    assert CliRunner().invoke(build_app(), pictures).exit_code == 0
+    assert len(list((tmp_path / "clean").glob("*.png"))) == 60

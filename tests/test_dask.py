@@ -334,7 +334,7 @@ def test_a_given_output_is_written(stack, in_memory, tmp_path):
 
 def test_half_an_output_does_not_look_whole(stack, in_memory):
     spoiled, out = stack.copy(), np.zeros((1400, 3, 2))
-    spoiled[777] = np.nan
+    spoiled[777] = np.inf
     with pytest.raises(ValueError, match=r"chunk of samples 600 to 799.*sample 177"):
         in_memory["default"].transform(cut(spoiled, 200), out=out)
     assert np.isnan(out).all()
@@ -362,7 +362,7 @@ def test_a_chunk_that_cannot_be_read_names_itself(stack, tmp_path):
 
 def test_a_sample_that_is_not_a_number_is_named(stack):
     spoiled = stack.copy()
-    spoiled[777, 2, 2] = np.nan
+    spoiled[777, 2, 2] = np.inf
     with pytest.raises(ValueError, match="first is sample 777"):
         CorrTensor((3, 2)).fit(cut(spoiled, 200))
 

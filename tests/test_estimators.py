@@ -257,7 +257,7 @@ def state(model):
 
 
 BAD_FITS = {
-    "NaN": lambda model, X: model.fit(np.where(np.arange(7) == 3, np.nan, X)),
+    "infinity": lambda model, X: model.fit(np.where(np.arange(7) == 3, np.inf, X)),
     "rank": lambda model, X: model.fit(X[:, :2]),
     "one sample": lambda model, X: model.fit(X[:1]),
     "weights": lambda model, X: model.fit(X, sample_weight=-np.ones(len(X))),
@@ -281,9 +281,9 @@ def test_failed_fit_leaves_the_fitted_model_as_it_was(images, bad_fit):
 
 def test_failed_first_fit_leaves_nothing_behind(images):
     table = pd.DataFrame(images.reshape(60, -1)).add_prefix("pixel ")
-    table.iloc[3, 4] = np.nan
+    table.iloc[3, 4] = np.inf
     model = CorrTensor((3, 2), sample_shape=(8, 7))
-    with pytest.raises(ValueError, match="NaN"):
+    with pytest.raises(ValueError, match="infinity"):
         model.fit(table)
     assert vars(model) == vars(CorrTensor((3, 2), sample_shape=(8, 7)))
 

@@ -36,15 +36,15 @@ MODELS = {
 every_model = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())
 
 
-def with_nan(X):
+def with_infinity(X):
     X = X.copy()
-    X[3, 0, 0] = np.nan
+    X[3, 0, 0] = np.inf
     return X
 
 
 BAD_SAMPLES = {
     # Other classes, another shape, another number of features: all of it seen before the failure.
-    "NaN": lambda X: with_nan(X[:, :5, :4]),
+    "infinity": lambda X: with_infinity(X[:, :5, :4]),
     "one sample": lambda X: X[:1, :5],
     "complex": lambda X: X[:, :5] * 1j,
     "empty": lambda X: X[:, :0],
@@ -76,7 +76,7 @@ def test_failed_first_fit_leaves_nothing_behind(images, model):
     model = clone(model)
     before = dict(vars(model))
     with pytest.raises(ValueError):
-        model.fit(with_nan(images), Y)
+        model.fit(with_infinity(images), Y)
     assert vars(model) == before
 
 
@@ -108,8 +108,8 @@ def test_interrupted_fit_leaves_the_fitted_model_as_it_was(images, task):
 def test_names_of_a_table_come_back(images):
     table = pd.DataFrame(images.reshape(60, -1)).add_prefix("pixel ")
     model = SubspaceClassifier().fit(table, Y)
-    with pytest.raises(ValueError, match="NaN"):
-        model.fit(with_nan(images), Y)
+    with pytest.raises(ValueError, match="infinity"):
+        model.fit(with_infinity(images), Y)
     assert list(model.feature_names_in_) == list(table.columns)
     assert model.sample_shape_ == (56,)
 

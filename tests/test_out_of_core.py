@@ -171,7 +171,7 @@ def test_an_output_that_does_not_fit_is_left_alone(out, message, stack):
 def test_half_an_output_does_not_look_whole(stack):
     model = make("MPCA", (3, 2), block_size=10, n_jobs=2).fit(stack)
     out, spoiled = np.zeros((300, 3, 2)), stack.copy()
-    spoiled[211] = np.nan
+    spoiled[211] = np.inf
     with pytest.raises(ValueError, match="sample 211"):
         model.transform(spoiled, out=out)
     assert np.isnan(out).all()

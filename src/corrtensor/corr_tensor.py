@@ -10,21 +10,27 @@ from typing import Any
 
 import numpy as np
 
+from corrtensor._base.checks import require_positive
 from corrtensor._engine.arrays.source import Source
 from corrtensor._engine.callbacks import effective_samples
 from corrtensor._engine.ranks import Rank
 from corrtensor._engine.solver import measured, rounding_of, solve
+from corrtensor._engine.start import spectral
 from corrtensor._engine.state import Options, Solution, State
 from corrtensor._engine.weights import times
+from corrtensor._robust.completed import CompletedSource
+from corrtensor._robust.doubt import BANDWIDTH, doubted_start
 from corrtensor._robust.isolation import spread
 from corrtensor._robust.search import Verdict, search
-from corrtensor.losses import Correntropy, Loss
-from corrtensor.subspace import MultilinearSubspace
+from corrtensor.losses import Correntropy, Loss, Power
+from corrtensor.subspace import FIRST_SHARE, MultilinearSubspace
 
 __all__ = ["CorrTensor", "RejectionWarning"]
 
 # Below this many effective samples, or this share of them, the fit rests on too few.
 FEWEST_SAMPLES, FEWEST_SHARE = 2.0, 0.05
+# With cells in doubt, sweeps end at so many times the tolerance.
+SETTLED = 10.0
 
 
 class RejectionWarning(UserWarning):
@@ -75,6 +81,11 @@ class CorrTensor(MultilinearSubspace):
     breakdown : float, default=0.5
         Largest share of the samples that may be outliers, from 0 to 0.5. A larger group that lies
         apart counts as good; 0 rejects no group.
+    cells : bool or float, default=False
+        Whether single cells (pixels, bands) may be bad, and not whole samples alone. They are
+        then found, count by :meth:`cell_weights`, and :meth:`repair` replaces them. A number is
+        the bandwidth, in robust standard deviations of a cell's residual; ``True`` is 4. Sweeps
+        then end at ten times ``tol``. Missing cells, NaN, need no switch.
     init : {"2dsvd"} or (mean, factors), default="2dsvd"
         Where the sweeps begin: at 2DSVD of the samples that are not rejected, or as given.
     center : {"weighted", "plain", None}, default="weighted"
@@ -109,6 +120,10 @@ class CorrTensor(MultilinearSubspace):
     outlier_scores_ : ndarray of shape (n_samples,)
         How unlike the samples that count each one is, in robust standard deviations: of the
         logarithm of its residual, or, for a rejected sample, of its distance if that is more.
+    cell_scale_, cell_bandwidth_ : ndarray of the samples' shape, float
+        With ``cells``: the robust standard deviation of the residuals of every cell, and how many
+        of them a cell may stray. It is wider than ``cells`` asks for where that would doubt what a
+        plain fit explains.
     diagnostics_ : dict
         ``effective_samples``, the number of samples that the weights amount to; ``rejected``,
         the samples of weight below one half; ``groups``, those that lie apart, each with its
@@ -142,6 +157,7 @@ class CorrTensor(MultilinearSubspace):
         p: float = 2.0,
         scale: str | float | None = "auto",
         breakdown: float = 0.5,
+        cells: bool | float = False,
         init: Any = "2dsvd",
         center: str | None = "weighted",
         order: int | None = None,
@@ -162,6 +178,7 @@ class CorrTensor(MultilinearSubspace):
         self.p = p
         self.scale = scale
         self.breakdown = breakdown
+        self.cells = cells
         self.init = init
         self.center = center
         self.order = order
@@ -177,6 +194,12 @@ class CorrTensor(MultilinearSubspace):
         self.checkpoint = checkpoint
 
     coupled = True
+
+    def _bandwidth(self) -> float:
+        if isinstance(self.cells, bool | np.bool_):
+            return BANDWIDTH
+        require_positive(cells=self.cells)
+        return float(self.cells)
 
     def _loss(self) -> Loss:
         return Correntropy(self.alpha, self.beta, self.p, self.scale)
@@ -195,6 +218,12 @@ class CorrTensor(MultilinearSubspace):
             raise ValueError(f"breakdown={share!r} must lie from 0 to 0.5")
         if self.scale != "auto":
             return sample_weight, None
+        if isinstance(source, CompletedSource):
+            # What is missing must look like the rest before samples are compared.
+            coarse = tuple(FIRST_SHARE if isinstance(k, str) else k for k in ranks)
+            centered = options.center is not None
+            start = spectral(source, coarse, centered=centered, weights=sample_weight)
+            solve(source, start, Power(2.0), options.brief(2), sample_weight)
         verdict = search(source, ranks, options, sample_weight, float(share))
         return times(verdict.kept.astype(float), sample_weight), verdict
 
@@ -225,6 +254,12 @@ class CorrTensor(MultilinearSubspace):
         verdict: Verdict | None,
     ) -> Solution:
         state = self._first_state(source, start)
+        if self.cells and isinstance(source, CompletedSource):
+            begun = doubted_start(source, state, options, prior, self._bandwidth())
+            state, self.cell_bandwidth_ = begun[0], begun[2]
+            self.cell_scale_ = source.unit * begun[1]
+            # The doubt settles slowly, when the subspace has long done so.
+            options = replace(options, tol=SETTLED * options.tol)
         if verdict is None or not len(verdict.accepted):
             return replace(solve(source, state, loss, options, prior), prior=prior)
         state = measured(source, state)
@@ -264,5 +299,5 @@ class CorrTensor(MultilinearSubspace):
                 f"only {count:.1f} of {len(w)} samples count: the bandwidth "
                 f"(alpha={self.alpha}, beta={self.beta}, scale={self.scale!r}) is too narrow",
                 RejectionWarning,
-                stacklevel=5,
+                stacklevel=6,
             )

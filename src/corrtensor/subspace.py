@@ -29,15 +29,16 @@ from corrtensor._engine.core_distances import CoreDistances
 from corrtensor._engine.likelihood import Likelihood
 from corrtensor._engine.partial_fit import PartialFit
 from corrtensor._engine.ranks import Rank, check_ranks
-from corrtensor._engine.shapes import as_float
+from corrtensor._engine.shapes import MissingCells, as_float
 from corrtensor._engine.solver import solve
 from corrtensor._engine.span import span_of
 from corrtensor._engine.start import refuse_identical, spectral
 from corrtensor._engine.state import STATUS, Options, Solution, State
-from corrtensor._engine.subspace_transformer import SubspaceTransformer
 from corrtensor._engine.threads import single_blas, team
 from corrtensor._engine.transformer import unchanged_on_error
 from corrtensor._engine.weights import check_weight, times
+from corrtensor._robust.cell_methods import CellMethods
+from corrtensor._robust.completed import completed
 from corrtensor.losses import Loss, Power
 
 __all__ = ["MultilinearSubspace"]
@@ -47,9 +48,7 @@ CENTERS = ("weighted", "plain", None)
 FIRST_SHARE = 0.95
 
 
-class MultilinearSubspace(
-    CallbackSupportMixin, PartialFit, CoreDistances, Likelihood, SubspaceTransformer
-):
+class MultilinearSubspace(CallbackSupportMixin, PartialFit, CoreDistances, Likelihood, CellMethods):
     """A multilinear subspace that minimises a loss of the samples' residuals.
 
     Every sample X is approximated by ``mean + core x_1 U_1 ... x_d U_d`` with orthonormal
@@ -219,7 +218,7 @@ class MultilinearSubspace(
             ``sample_shape``. Arrays on disk (memmap, zarr, HDF5) are read block by block; the
             chunks of a Dask array are worked on where they are (``docs/scaling.md``). An
             ``xarray.DataArray`` keeps its dims and coordinates through all results; a torch
-            tensor on the CPU gives tensors.
+            tensor on the CPU gives tensors. NaN, or a mask, is a missing cell.
         y : object, default=None
             Not learned from; with ``output="auto"`` it makes :meth:`transform` give flat cores.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -243,18 +242,15 @@ class MultilinearSubspace(
         with kept, unchanged_on_error(self):
             X, _ = self._check(X, reset=True)
             self._choose_output(y)
-            for streamed in ("_stream", "n_samples_seen_"):
-                self.__dict__.pop(streamed, None)
+            for earlier in ("_stream", "n_samples_seen_", "cell_scale_", "cell_bandwidth_"):
+                self.__dict__.pop(earlier, None)
             if X.shape[0] < 2:
                 raise ValueError(f"n_samples={X.shape[0]}: at least two samples are needed")
-            weight = check_weight(sample_weight, X)
-            source = self._first_source(X)
-            # One BLAS thread all the way: the number of threads must not change the last digits.
-            with team(source.n_threads), single_blas():
-                solution = self._solve(source, weight, options)
-                self._keep(solution, as_float(np.dtype(X.dtype)))
-                self._learn_cores(source, times(solution.weights, weight))
-                self._learn_variances(source, times(solution.weights, weight))
+            weight, doubts = check_weight(sample_weight, X), bool(getattr(self, "cells", False))
+            try:
+                solution = self._learn(X, weight, options, doubts)
+            except MissingCells:
+                solution = self._learn(X, weight, options, True)
             if self.verbose:
                 say_end(name, solution)
             if self.checkpoint is not None:
@@ -262,6 +258,18 @@ class MultilinearSubspace(
         if context is not None:
             context.call_on_fit_task_end(estimator=self)
         return self
+
+    def _learn(
+        self, X: Any, weight: np.ndarray | None, options: Options, missing: bool
+    ) -> Solution:
+        source = self._first_source(X, missing)
+        with team(source.n_threads), single_blas():
+            source, weight = completed(source, weight) if missing else (source, weight)
+            solution = self._solve(source, weight, options)
+            self._keep(solution, as_float(np.dtype(X.dtype)))
+            self._learn_cores(source, times(solution.weights, weight))
+            self._learn_variances(source, times(solution.weights, weight))
+        return solution
 
     def _solve(self, source: Source, weight: np.ndarray | None, options: Options) -> Solution:
         loss = self._loss()
@@ -318,10 +326,11 @@ class MultilinearSubspace(
         """Return how much each sample may count, and why."""
         return weight, None
 
-    def _first_source(self, X: Any) -> Source:
+    def _first_source(self, X: Any, missing: bool = False) -> Source:
         # Without a mean, the origin itself is the centre, and must not be moved.
         origin = None if self.center is not None else np.zeros(self.sample_shape_)
-        return source_of(X, origin=origin, n_jobs=self.n_jobs, block_size=self.block_size)
+        options = {"n_jobs": self.n_jobs, "block_size": self.block_size, "missing": missing}
+        return source_of(X, origin=origin, **options)
 
     def _sweep(
         self,

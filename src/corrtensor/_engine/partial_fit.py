@@ -9,6 +9,7 @@ from sklearn.utils.metaestimators import available_if
 
 from corrtensor._engine.arrays import source_of
 from corrtensor._engine.core_distances import FEWEST_DRAWN, CoreModel
+from corrtensor._engine.shapes import has_gaps
 from corrtensor._engine.stream import Stream, absorb, begin
 from corrtensor._engine.transformer import unchanged_on_error
 
@@ -28,6 +29,7 @@ class PartialFit:
     core_location_: np.ndarray
     core_scale_: np.ndarray
     _check: Any
+    repair: Any
     _first_source: Any
     _learn_cores: Any
     _learn_variances: Any
@@ -63,7 +65,7 @@ class PartialFit:
             self.fit(X)
             stream = None
         with unchanged_on_error(self):
-            X, _ = self._check(X)
+            X = self._check(self.repair(X) if has_gaps(X) else X)[0]
             options: dict[str, Any] = {"n_jobs": self.n_jobs, "block_size": self.block_size}
             if stream is None:
                 source = self._first_source(X)

@@ -85,6 +85,7 @@ class Part:
     norms: list[np.ndarray] = field(default_factory=list)
     squares: list[np.ndarray] = field(default_factory=list)
     log_weights: list[np.ndarray] = field(default_factory=list)
+    cores: list[np.ndarray] = field(default_factory=list)
 
 
 def working_copy(factors: Factors, dtype: np.dtype) -> list[np.ndarray | None]:

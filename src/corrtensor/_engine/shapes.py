@@ -79,6 +79,25 @@ def check_nonempty(X: Any) -> None:
         raise ValueError(f"X of shape {tuple(X.shape)} has an empty axis")
 
 
+class MissingCells(ValueError):
+    """Some cells of the samples are NaN; none is infinite."""
+
+
+def with_gaps(X: Any) -> Any:
+    """Return an array with NaN in the place of masked entries; anything else as it is."""
+    if not np.ma.isMaskedArray(X):
+        return X
+    if X.mask is np.ma.nomask or not X.mask.any():
+        return X.data
+    return np.ma.filled(X.astype(as_float(X.dtype)), np.nan)
+
+
+def has_gaps(X: Any) -> bool:
+    """Tell whether cells of an array in memory are masked, or NaN."""
+    X = with_gaps(X)
+    return isinstance(X, np.ndarray) and X.dtype.kind == "f" and bool(np.isnan(X).any())
+
+
 def refuse_masked(X: Any) -> None:
     """Raise a ``ValueError`` if entries of an array are masked: they would count all the same."""
     parts = X if isinstance(X, list | tuple) else (X,)
@@ -92,6 +111,8 @@ def refuse_masked(X: Any) -> None:
 
 def check_in_memory(estimator: Any, X: Any, *, reset: bool) -> np.ndarray:
     """Return X as an array of real numbers; keep, or check, the number and names of features."""
+    if estimator.__sklearn_tags__().input_tags.allow_nan:
+        X = with_gaps(X)
     refuse_masked(X)
     options = {"ensure_all_finite": False, "dtype": "numeric"}
     if count_axes(X) <= 2:
@@ -117,9 +138,25 @@ def check_finite(
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(X.sum()):
             return
-    bad = ~np.isfinite(X.reshape(len(X), -1)).all(axis=1)
+    bad, kind = np.isinf(X.reshape(len(X), -1)).any(axis=1), ValueError
+    if not bad.any():
+        bad, kind = np.isnan(X.reshape(len(X), -1)).any(axis=1), MissingCells
     if bad.any():
-        raise ValueError(
+        raise kind(
             f"{name} contains NaN or infinity: {int(bad.sum())} of {len(X)} samples read, "
             f"the first is sample {first + int(bad.argmax()) if at is None else at[bad.argmax()]}"
+        )
+
+
+def refuse_infinite(X: np.ndarray, *, first: int = 0, at: np.ndarray | None = None) -> None:
+    """Raise a ``ValueError`` that names the first sample with an infinity; NaN is in order."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(X.sum()):
+            return
+    bad = np.isinf(X.reshape(len(X), -1)).any(axis=1)
+    if bad.any():
+        raise ValueError(
+            f"X contains infinity: {int(bad.sum())} of {len(X)} samples read, the first is sample "
+            f"{first + int(bad.argmax()) if at is None else at[bad.argmax()]}; "
+            "a cell that is missing is NaN, as in X[np.isinf(X)] = np.nan"
         )

@@ -19,7 +19,7 @@ from corrtensor._engine.passes import Part, ResidualPass, SweepPass
 from corrtensor._engine.products import Factors, recenter
 from corrtensor._engine.state import Options, Snapshot, Solution, State
 from corrtensor._engine.threads import single_blas
-from corrtensor._engine.weights import log_of
+from corrtensor._engine.weights import log_of, times
 from corrtensor.losses import Loss
 from corrtensor.losses.protocol import weights_of
 from corrtensor.losses.scale import lower_quantile, typical, weighted_quantiles
@@ -96,7 +96,7 @@ def measured(source: Source, state: State) -> State:
     """Return a state that knows its samples' norms and residuals."""
     if state.norms is not None and state.squares is not None:
         return state
-    part = source.reduce(ResidualPass(source.at(state.mean, state.factors)), norms=state.norms)
+    part = source.measure(ResidualPass(source.at(state.mean, state.factors)), norms=state.norms)
     norms = np.concatenate(part.norms) if state.norms is None else state.norms
     return replace(state, norms=norms, squares=np.concatenate(part.squares))
 
@@ -131,6 +131,8 @@ def solve(
 ) -> Solution:
     """Sweep from a start to a stationary point of the objective."""
     unit, log_prior = source.unit, log_of(sample_weight)
+    # A sample that shows half of its cells costs half.
+    counted = sample_weight if source.share is None else times(source.share, sample_weight)
     # A mode at its full rank loses nothing and never changes: it need not be projected.
     thin = [U is not None and U.shape[1] < U.shape[0] for U in start.factors]
     state = measured(source, thinned(start, thin))
@@ -139,27 +141,30 @@ def solve(
     assert norms is not None  # noqa: S101
     if options.resume is None:
         loss = calibrated(loss, source, state, sample_weight)
-        objective = [cost_of(loss, s * unit**2, sample_weight)]
+        objective = [cost_of(loss, s * unit**2, counted)]
     else:
         state, loss = thinned(options.resume.state, thin), options.resume.loss
         objective = list(options.resume.objective)
+        source.recall(state, options.resume.cores)
     moved, before = math.inf, None
     status = "" if options.coupled and any(thin) else "converged"
-    if options.observe is None and options.tol > 0 and learned(state, loss, s * unit**2, log_prior):
+    # Cells that are completed anew in every sweep are never as they were at the start.
+    settled = type(source).measure is Source.measure and options.observe is None and options.tol > 0
+    if settled and learned(state, loss, s * unit**2, log_prior):
         status = "converged"
     while not status:
         at, centred = source.at(state.mean, state.factors), options.center is not None
         mode = thin.index(True)
         if before is not None and len(objective) == options.max_iter:
             # Nothing follows: only the residuals are wanted.
-            part = source.reduce(ResidualPass(at), norms=norms)
+            part = source.measure(ResidualPass(at), norms=norms)
         else:
             sketch = narrowed(state.basis(mode), source.dtype)
             sweep = SweepPass(at, mode, loss, unit, centred, sketch)
-            part = source.reduce(sweep, norms=norms, log_prior=log_prior)
+            part = source.measure(sweep, norms=norms, log_prior=log_prior)
         s = np.concatenate(part.squares)
         if before is not None:
-            objective.append(cost_of(loss, s * unit**2, sample_weight))
+            objective.append(cost_of(loss, s * unit**2, counted))
             status = ending(objective, moved, options, ROUNDING[source.dtype])
             if status == "rose":
                 # Too few samples count to decide every direction: what rounding decides is no
@@ -169,7 +174,10 @@ def solve(
                 exact = lower_quantile(s) <= rounding_of(norms, source.dtype, sample_weight)
                 small = risen <= math.sqrt(ROUNDING[source.dtype]) * abs(objective[-1])
                 status = "converged" if small or exact or state.spares else "rose"
-            seen = Snapshot(state, loss, tuple(objective), s * unit**2, bool(status))
+                if source.calm():
+                    status, before = "", None
+                    continue
+            seen = Snapshot(state, loss, tuple(objective), s * unit**2, bool(status), source.cores)
             if options.observe is not None and options.observe(seen):
                 status = status or "stopped"
             if status:

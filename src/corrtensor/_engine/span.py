@@ -65,7 +65,9 @@ class Span:
 def span_of(source: Source, ranks: tuple[Rank, ...]) -> Span | None:
     """Return the span of vectors in memory where a fit in it is cheaper; else nothing."""
     n, a, k = source.n_samples, source.sample_shape[0], ranks[0]
-    if len(ranks) > 1 or k is None or not isinstance(source.X, np.ndarray):
+    if len(ranks) > 1 or k is None or type(source) is not Source:
+        return None
+    if not isinstance(source.X, np.ndarray):
         return None
     if a < SHORTEST or 8 * n * a > MOST_BYTES or (isinstance(k, int) and k > n):
         return None

@@ -79,7 +79,7 @@ class Snapshot:
     """A fit after a sweep: what is needed to watch it, or to go on from there.
 
     ``objective`` begins with its value at the start; ``residuals`` are in the data's units;
-    ``finished`` tells that no sweep follows.
+    ``finished`` tells that no sweep follows; ``cores`` are those of samples with missing cells.
     """
 
     state: State
@@ -87,6 +87,7 @@ class Snapshot:
     objective: tuple[float, ...]
     residuals: np.ndarray
     finished: bool = False
+    cores: np.ndarray | None = None
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from corrtensor._engine.arrays.dask_lazy import by_chunks
-from corrtensor._engine.arrays.source import Source, check_output
+from corrtensor._engine.arrays.disk import check_output
+from corrtensor._engine.arrays.source import Source
 from corrtensor._engine.labels import Labelled
 from corrtensor._engine.passes import ResidualPass
 from corrtensor._engine.products import expand, project
@@ -36,8 +37,10 @@ class SubspaceTransformer(TensorTransformer):
     def _source(self, X: Any) -> tuple[Source, bool]:
         check_is_fitted(self)
         X, flat = self._check(X)
-        source = Source(X, origin=self._mean, n_jobs=self.n_jobs, block_size=self.block_size)
-        return source, flat
+        options: dict[str, Any] = {"n_jobs": self.n_jobs, "block_size": self.block_size}
+        # Where cells may be missing, whoever reads them sees to it.
+        options["missing"] = self.__sklearn_tags__().input_tags.allow_nan
+        return Source(X, origin=self._mean, **options), flat
 
     @by_chunks
     def transform(self, X: Any, out: Any = None) -> Any:
@@ -116,5 +119,5 @@ class SubspaceTransformer(TensorTransformer):
         """
         source, _ = self._source(X)
         zero = np.zeros(self.sample_shape_)
-        part = source.reduce(ResidualPass(source.at(zero, self._factors)))
+        part = source.measure(ResidualPass(source.at(zero, self._factors)))
         return np.concatenate(part.squares) * source.unit**2

@@ -15,11 +15,13 @@ from corrtensor._engine.arrays.dask_lazy import is_dask, merged
 from corrtensor._engine.containers import opened
 from corrtensor._engine.labels import table_wanted
 from corrtensor._engine.shapes import (
+    as_float,
     check_in_memory,
     check_nonempty,
     forget_names,
     is_on_disk,
     resolve_shape,
+    with_gaps,
 )
 
 
@@ -120,6 +122,9 @@ class TensorTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
             if given.labels is not None:
                 self.labels_in_ = given.labels
         if is_dask(X):
+            if np.ma.isMaskedArray(X._meta) and self.__sklearn_tags__().input_tags.allow_nan:
+                kind = as_float(X.dtype)
+                X = X.map_blocks(with_gaps, dtype=kind, meta=np.empty((0,) * X.ndim, kind))
             if np.ma.isMaskedArray(X._meta):
                 raise ValueError("X is a Dask array with masks: fill it, as in da.ma.filled(X, 0)")
             X = merged(X)

@@ -39,8 +39,8 @@ def build_app() -> Any:
     def corrtensor() -> None:
         """Find the structure of a stack of images or tensors, and the outliers in it."""
 
-    from corrtensor.cli import classify, cluster, fit_transform, info, outliers, report
+    from corrtensor.cli import classify, cluster, fit_transform, info, outliers, repair, report
 
-    for group in (fit_transform, info, outliers, cluster, classify, report, demo):
+    for group in (fit_transform, repair, info, outliers, cluster, classify, report, demo):
         group.add_commands(app)
     return app

@@ -48,6 +48,9 @@ def fit(
             min=0, max=0.5, help="Corr-Tensor: largest share of outliers; 0 rejects no group."
         ),
     ] = None,
+    cells: Annotated[
+        bool | None, typer.Option("--cells", help="Corr-Tensor: look for bad pixels, too.")
+    ] = None,
     max_iter: Annotated[int | None, typer.Option(min=1, help="Most sweeps.")] = None,
     checkpoint: Annotated[
         str | None,
@@ -70,7 +73,7 @@ def fit(
     """
     voice = Voice(as_json, quiet)
     settings: dict[str, Any] = {"alpha": alpha, "beta": beta, "breakdown": breakdown}
-    settings |= {"max_iter": max_iter, "checkpoint": checkpoint}
+    settings |= {"max_iter": max_iter, "checkpoint": checkpoint, "cells": cells}
     model = build(method, options.parse_ranks(ranks), settings)
     shape = options.parse_size(size)
     # The estimator holds the checkpoint.
@@ -249,6 +252,8 @@ def black_and_white(voice: Voice, stack: "Stack") -> tuple[float, float]:
     whole = {"uint8": 255.0, "uint16": 65535.0}
     if str(stack.dtype) in whole:
         return 0.0, whole[str(stack.dtype)]
-    ends = [(float(b.min()), float(b.max())) for b in blocks(voice, "range of values", stack)]
-    low, high = min(e[0] for e in ends), max(e[1] for e in ends)
-    return low, high
+    from numpy import isnan
+
+    seen = [b[~isnan(b)] for b in blocks(voice, "range of values", stack)]
+    ends = [(float(b.min()), float(b.max())) for b in seen if b.size] or [(0.0, 1.0)]
+    return min(e[0] for e in ends), max(e[1] for e in ends)

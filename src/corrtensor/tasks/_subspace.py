@@ -17,7 +17,13 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from corrtensor._engine.arrays.dask_lazy import is_dask
 from corrtensor._engine.containers import bare
-from corrtensor._engine.shapes import as_float, check_finite, check_in_memory, forget_names
+from corrtensor._engine.shapes import (
+    as_float,
+    check_finite,
+    check_in_memory,
+    forget_names,
+    refuse_infinite,
+)
 from corrtensor.corr_tensor import CorrTensor
 from corrtensor.losses.protocol import weights_of
 from corrtensor.losses.scale import lower_quantile, weighted_quantiles
@@ -40,7 +46,8 @@ def fit_subspace(subspace: Any, X: Any, sample_weight: ArrayLike | None = None) 
 def read_floats(task: Any, X: Any, *, reset: bool) -> np.ndarray:
     """Return samples as finite numbers in floating point; keep, or check, their features."""
     X = check_in_memory(task, X, reset=reset)
-    check_finite(X)
+    check = refuse_infinite if task.__sklearn_tags__().input_tags.allow_nan else check_finite
+    check(X)
     return X.astype(as_float(X.dtype), copy=False)
 
 

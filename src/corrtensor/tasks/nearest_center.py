@@ -102,6 +102,11 @@ class CorrentropyCenterClassifier(ScoringClassifier):
     True
     """
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
     def __init__(
         self,
         subspace: Any = None,

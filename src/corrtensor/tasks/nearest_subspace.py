@@ -138,4 +138,5 @@ class SubspaceClassifier(ScoringClassifier):
         # scikit-learn asks for 83 % on round blobs in the plane, where every line through one
         # class runs on through others.
         tags.classifier_tags.poor_score = True
+        tags.input_tags.allow_nan = True
         return tags

@@ -86,6 +86,11 @@ class TensorOutlierDetector(OutlierMixin, BaseEstimator):
     [('noise-like', 'unlike all others')]
     """
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
     def __init__(self, subspace: Any = None, *, contamination: str | float = "auto") -> None:
         self.subspace = subspace
         self.contamination = contamination
@@ -113,7 +118,8 @@ class TensorOutlierDetector(OutlierMixin, BaseEstimator):
             self.subspace_ = self._fit_subspace(X)
             X = bare(X, self)
             name_features(self, self.subspace_)
-            self.profile_ = fit_profile(self.subspace_, X, sample_weights(self.subspace_, X))
+            weights = sample_weights(self.subspace_, X)
+            self.profile_ = fit_profile(self.subspace_, self._whole(X), weights)
             scores = -np.asarray(self.score_samples(X))
             if isinstance(share, str):
                 place = len(scores) - 1 - int(FALSE_ALARMS * len(scores))
@@ -165,7 +171,12 @@ class TensorOutlierDetector(OutlierMixin, BaseEstimator):
         check_is_fitted(self)
         if hasattr(self.subspace_, "_check"):
             self.subspace_._check(X)
-        return self.profile_.measure(X, getattr(self.subspace_, "block_size", None))
+        return self.profile_.measure(self._whole(X), getattr(self.subspace_, "block_size", None))
+
+    def _whole(self, X: Any) -> Any:
+        """Return samples in memory with their missing cells filled in by the subspace."""
+        torn = isinstance(X, np.ndarray) and X.dtype.kind == "f" and np.isnan(X.sum())
+        return self.subspace_.repair(X) if torn and hasattr(self.subspace_, "repair") else X
 
     def explain(self, X: Any) -> list[tuple[str, ...]]:
         """Return for each sample the one or two ways in which it stands out, in words.

@@ -21,7 +21,6 @@ from corrtensor._engine.arrays.dask_held import Chunk, client_of, compute, hold,
 from corrtensor._engine.arrays.dask_lazy import merged
 from corrtensor._engine.arrays.source import Source, progress
 from corrtensor._engine.passes import Part, Sums
-from corrtensor._engine.shapes import check_finite
 from corrtensor._engine.threads import single_blas
 
 # Sums merged by one task.
@@ -93,7 +92,7 @@ class Pick:
 
 def values_of(part: Part) -> Part:
     """Return what of a part belongs to its samples."""
-    lists = (part.norms, part.squares, part.log_weights)
+    lists = (part.norms, part.squares, part.log_weights, part.cores)
     return Part(Sums(), *([np.concatenate(values)] if values else [] for values in lists))
 
 
@@ -116,6 +115,8 @@ class DaskSource(Source):
 
     Threads are the scheduler's affair; ``n_jobs`` counts for what the client does itself.
     """
+
+    here = False
 
     def __init__(self, X: Any, **options: Any) -> None:
         X = merged(X)
@@ -199,6 +200,7 @@ class DaskSource(Source):
                 total.norms += part.norms
                 total.squares += part.squares
                 total.log_weights += part.log_weights
+                total.cores += part.cores
             progress.debug("samples to %d of %d", wave[-1].first + wave[-1].hi, self.n_samples)
         return total
 
@@ -212,7 +214,7 @@ class DaskSource(Source):
         rows = np.empty((len(indices), *self.sample_shape))
         for i, found in zip(chunks, compute(graph, [(name, i) for i in chunks]), strict=True):
             rows[owner == i] = found
-        check_finite(rows, at=indices)
+        self._check(rows, at=indices)
         return rows
 
     def fill(self, out: Any, task: Callable[[np.ndarray], np.ndarray]) -> None:
@@ -225,6 +227,7 @@ class DaskSource(Source):
             "origin": self.origin,
             "unit": self.unit,
             "block_size": self.block_size,
+            "missing": self.missing,
         }
         for lo, hi in self.chunks():
             Source(self.take(np.arange(lo, hi)), **options).fill(out[lo:hi], task)

@@ -55,3 +55,18 @@ def name_of(X: Any) -> str:
     where = getattr(X, "store", None) or getattr(getattr(X, "file", None), "filename", None)
     name = getattr(X, "name", None) or getattr(X, "filename", None)
     return " ".join(str(part) for part in (where, name) if part) or "X"
+
+
+def check_output(out: Any, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+    """Return an array to write into: a new one, or the given one if it fits."""
+    if out is None:
+        return np.empty(shape, dtype)
+    if tuple(getattr(out, "shape", ())) != shape:
+        raise ValueError(
+            f"out has shape {getattr(out, 'shape', None)}; what is written has shape {shape}"
+        )
+    if not np.can_cast(dtype, np.dtype(out.dtype), "same_kind"):
+        raise ValueError(f"out holds {out.dtype}; what is written is {dtype}")
+    if isinstance(out, np.ndarray) and not out.flags.writeable:
+        raise ValueError("out is read-only")
+    return out

@@ -25,11 +25,18 @@ from corrtensor._engine.arrays.origin import (
     choose_origin,
     choose_pilots,
     choose_unit,
+    usual,
 )
 from corrtensor._engine.large_modes import LARGE
 from corrtensor._engine.passes import Part, Projection
 from corrtensor._engine.products import Factors
-from corrtensor._engine.shapes import Sliceable, as_float, check_finite, refuse_masked
+from corrtensor._engine.shapes import (
+    Sliceable,
+    as_float,
+    check_finite,
+    refuse_infinite,
+    with_gaps,
+)
 from corrtensor._engine.threads import count_threads, single_blas, threads
 
 # A block of samples and its projections should stay in the cache of one core.
@@ -54,8 +61,15 @@ class Source:
     ``X`` is an array in memory or on disk; slices along axis 0 are all that is asked of it. By
     default the origin is zero, or, when the samples are all far from it, the median of a few: sums
     of squares would lose their digits otherwise. The unit is a power of two if the samples are huge
-    or tiny, else 1. ``n_jobs`` are threads, ``block_size`` samples per block.
+    or tiny, else 1. ``n_jobs`` are threads, ``block_size`` samples per block. ``missing`` says that
+    NaN is a cell without a value, and no error.
     """
+
+    # What is known of samples with missing cells: see corrtensor._robust.completed.
+    share: np.ndarray | None = None
+    cores: np.ndarray | None = None
+    # Whether passes run in this process and share its memory.
+    here = True
 
     def __init__(
         self,
@@ -65,8 +79,10 @@ class Source:
         unit: float | None = None,
         n_jobs: int | None = None,
         block_size: int | None = None,
+        missing: bool = False,
     ) -> None:
         self.X = X = unmapped(X)
+        self.missing = missing
         self.n_samples = int(X.shape[0])
         self.sample_shape = tuple(int(a) for a in X.shape[1:])
         self.dtype = as_float(np.dtype(X.dtype))
@@ -75,6 +91,7 @@ class Source:
         self.span = self._choose_span()
         if origin is None or unit is None:
             pilots = self.take(choose_pilots(self.n_samples, self.sample_shape))
+            pilots = np.where(np.isnan(pilots), usual(pilots), pilots) if missing else pilots
             unit = choose_unit(pilots, self.dtype) if unit is None else unit
             origin = choose_origin(pilots, unit, self.dtype) if origin is None else origin
         self.origin, self.unit = origin, unit
@@ -118,8 +135,13 @@ class Source:
                 here = indices // reach == first // reach
                 read = self._read(int(first), min(int(first) + reach, self.n_samples))
                 rows[here] = read[indices[here] - first]
-        check_finite(rows, at=indices)
+        self._check(rows, at=indices)
         return rows
+
+    def _check(self, rows: np.ndarray, **names: Any) -> None:
+        # NaN is in order where it is expected.
+        check = refuse_infinite if self.missing else check_finite
+        check(rows, **names)
 
     def chosen(self, drawn: np.ndarray) -> Source:
         """Return a source of some of the samples, counted from the same origin."""
@@ -140,6 +162,7 @@ class Source:
             unit=self.unit,
             n_jobs=self.n_threads,
             block_size=block_size,
+            missing=self.missing,
         )
 
     def _read(self, lo: int, hi: int) -> np.ndarray:
@@ -152,8 +175,7 @@ class Source:
                 f"samples {lo} to {hi - 1} of {name_of(self.X)} could not be read: {error}"
             ) from error
         # Some arrays on disk, such as those of netCDF, mask what is missing.
-        refuse_masked(x)
-        x = np.asarray(x)
+        x = np.asarray(with_gaps(x))
         if x.shape != (hi - lo, *self.sample_shape):
             raise OSError(
                 f"samples {lo} to {hi - 1} of {name_of(self.X)} came with shape {x.shape}, "
@@ -246,7 +268,19 @@ class Source:
                 total.norms += part.norms
                 total.squares += part.squares
                 total.log_weights += part.log_weights
+                total.cores += part.cores
         return total
+
+    def measure(self, task: Callable[..., Part], **per_sample: np.ndarray | None) -> Part:
+        """Run a pass that measures residuals at its own mean and factors."""
+        return self.reduce(task, **per_sample)
+
+    def calm(self) -> bool:
+        """Take no longer steps than are proven to descend; tell whether that is news."""
+        return False
+
+    def recall(self, state: Any, cores: np.ndarray | None) -> None:
+        """Go on from a state that was left with these cores: complete samples need none."""
 
     def fill(self, out: Any, task: Callable[[np.ndarray], np.ndarray]) -> None:
         """Write what a task makes of every block into ``out``, an array in memory or on disk.
@@ -259,7 +293,7 @@ class Source:
 
         def write(blocks: Iterator[tuple[int, int, np.ndarray]]) -> None:
             for lo, hi, x in blocks:
-                check_finite(x, first=lo)
+                self._check(x, first=lo)
                 rows = task(x).reshape(hi - lo, *out.shape[1:])
                 with lock:
                     try:
@@ -302,18 +336,3 @@ class Chosen:
     def __getitem__(self, rows: slice) -> np.ndarray:
         X, drawn = self.source.X, self.drawn[rows]
         return X[drawn] if isinstance(X, np.ndarray) else self.source.take(drawn)
-
-
-def check_output(out: Any, shape: tuple[int, ...], dtype: np.dtype) -> Any:
-    """Return an array to write into: a new one, or the given one if it fits."""
-    if out is None:
-        return np.empty(shape, dtype)
-    if tuple(getattr(out, "shape", ())) != shape:
-        raise ValueError(
-            f"out has shape {getattr(out, 'shape', None)}; what is written has shape {shape}"
-        )
-    if not np.can_cast(dtype, np.dtype(out.dtype), "same_kind"):
-        raise ValueError(f"out holds {out.dtype}; what is written is {dtype}")
-    if isinstance(out, np.ndarray) and not out.flags.writeable:
-        raise ValueError("out is read-only")
-    return out

@@ -1,0 +1,93 @@
+"""Where the fit with doubted cells begins, and how far a good cell may stray.
+
+The fit begins at the plain one of a few samples, and lets go of the cells that it does not explain
+by a bandwidth that narrows and widens again (``docs/method.md``, section 13).
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import replace
+
+import numpy as np
+
+from corrtensor._engine.arrays.origin import middle
+from corrtensor._engine.solver import solve
+from corrtensor._engine.state import Options, State
+from corrtensor._robust.completed import CompletedSource
+from corrtensor.losses import Power
+
+# Samples, and bytes of them, from which the start is learned; the fewest.
+DRAWN, DRAWN_BYTES, FEWEST = 150, 1 << 26, 20
+# Bandwidth of a cell in robust standard deviations.
+BANDWIDTH = 4.0
+# Shares of it on the way: narrow bandwidths let go of what has bent the start.
+TIGHTENING = (1.0, 0.5, 0.5, 1.0)
+# Wider ones are tried as long as more than a share of the cells, and a share of those doubted, are
+# explained by a plain fit: these are no errors but a rare kind, such as faces lit from one side.
+WIDER, EXPLAINED, RARE = (1.0, 1.5, 2.25, 3.4, 5.0), 3e-4, 0.015
+# A normal distribution's standard deviation over its median absolute deviation.
+SIGMA = 1.4826
+SPARSE = (
+    "cells=True: at more than half of the places most samples agree to the last digit, as in "
+    "drawings and digits, where strokes would be taken for errors: no cell is doubted"
+)
+
+
+def spread_of(R: np.ndarray) -> np.ndarray:
+    """Return how far good cells stray at each place: never less than cells do on the whole."""
+    away = middle(np.abs(R))
+    known = away[~np.isnan(away)]
+    typical = float(np.median(known)) or float(known.mean()) or 1.0
+    return SIGMA * np.maximum(np.where(np.isnan(away), typical, away), typical)
+
+
+def are_sparse(source: CompletedSource) -> bool:
+    """Tell whether at most places most samples agree, as in drawings: strokes look like errors."""
+    x = np.concatenate([x for _, _, x in source.inner.blocks(0, source.n_samples)])
+    return bool(np.mean(middle(np.abs(x - middle(x))) == 0) > 0.5)
+
+
+def residual_cells(source: CompletedSource) -> np.ndarray:
+    """Return the residuals of all cells of a few samples, NaN where they are missing."""
+    R = np.concatenate([x for _, _, x in source.inner.blocks(0, source.n_samples)])
+    return R - source.model.expected(source.cores)
+
+
+def doubted_start(
+    source: CompletedSource,
+    start: State,
+    options: Options,
+    weights: np.ndarray | None,
+    bandwidth: float,
+) -> tuple[State, np.ndarray, float]:
+    """Return a start that bad cells did not bend; from now on the source doubts cells.
+
+    Also returned are the scale of every cell, in the source's unit, and the bandwidth taken.
+    """
+    counting = np.flatnonzero(source.share if weights is None else weights * source.share)
+    size = max(FEWEST, min(DRAWN, DRAWN_BYTES // (8 * math.prod(source.sample_shape))))
+    places = np.linspace(0, len(counting) - 1, min(size, len(counting))).astype(int)
+    some = source.chosen(counting[np.unique(places)])
+    if are_sparse(some):
+        warnings.warn(SPARSE, UserWarning, stacklevel=7)
+        bandwidth = math.inf
+    start = replace(start, norms=None, squares=None, counted=None)
+    plain = replace(solve(some, start, Power(2.0), options.brief(1)).state, squares=None)
+    kept, cores = residual_cells(some), some.cores.copy()
+    for wider in WIDER:
+        solved, sigma = plain, spread_of(kept)
+        some.recall(plain, cores.copy())
+        for tight in TIGHTENING:
+            some.doubt(wider * tight * bandwidth * sigma)
+            solved = solve(some, replace(solved, squares=None), Power(2.0), options.brief(2)).state
+            left = residual_cells(some)
+            sigma = spread_of(left)
+        doubted = np.abs(left) > wider * bandwidth * sigma
+        explained = np.abs(kept[doubted]) < np.abs(left[doubted]) / 2
+        if explained.sum() <= max(EXPLAINED * kept.size, RARE * explained.size):
+            break
+    state = replace(solved, norms=None, squares=None, counted=None)
+    source.settle(state, wider * bandwidth * sigma)
+    return state, sigma, wider * bandwidth

@@ -1,0 +1,1 @@
+"""Bad and missing cells: subspaces and repairs beside those of peers."""

@@ -1,0 +1,321 @@
+"""Bad and missing cells: the completed blocks against a literal loop, descent, recovery."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import corrtensor as ct
+from corrtensor._engine.arrays.source import Source
+from corrtensor._engine.solver import solve
+from corrtensor._engine.start import spectral
+from corrtensor._engine.state import Options
+from corrtensor._robust.cells import Model
+from corrtensor._robust.completed import CompletedSource
+from corrtensor.losses import Correntropy, Power
+
+ORDERS = (1, 2, 3, 4)
+
+
+def spoil(X, missing=0.2, bad=0.1, seed=0):
+    """Some cells are missing, some are off; returns what is missing, too."""
+    rng = np.random.default_rng(seed)
+    Y = X + 2 * (rng.random(X.shape) < bad)
+    gaps = rng.random(X.shape) < missing
+    return np.where(gaps, np.nan, Y), gaps
+
+
+def fitted(make_samples, ranks_of, order, *, share=0.2, width=0.5, loss=None, bold=False, n=30):
+    X, _ = spoil(make_samples(order), missing=share)
+    source = CompletedSource(Source(X, missing=True))
+    source.bold = bold
+    if width:
+        source.doubt(np.full(X.shape[1:], width))
+    start = spectral(source, ranks_of[order])
+    return source, solve(source, start, loss or Power(2.0), Options(max_iter=n, tol=0))
+
+
+def cell_loss(r, width):
+    """The capped correntropy of a cell, alpha 4 and p 2, of slope 1 at zero, and its slope."""
+    q = (r / width) ** 2
+    if q <= 0.5**0.5:
+        return r**2, 1.0
+    slope = 2**0.5 * q * np.exp(0.5 - q**2)
+    return width**2 * (0.5**0.5 + (1 - np.exp(0.5 - q**2)) / 2**0.5), slope
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("width", [None, 0.5])
+def test_completed_block_is_that_of_a_loop_over_cells(make_samples, ranks_of, order, width):
+    X, _ = spoil(make_samples(order, n=9, n_bad=2))
+    rng = np.random.default_rng(1)
+    U = tuple(
+        np.linalg.qr(rng.normal(size=(a, k)))[0]
+        for a, k in zip(X.shape[1:], ranks_of[order], strict=True)
+    )
+    m, Z = rng.normal(size=X.shape[1:]), rng.normal(size=(9, *ranks_of[order]))
+    w = None if width is None else width * (1 + rng.random(X.shape[1:]))
+    before = X.copy()
+    block = Model(m, U, X.dtype, w).complete(X, Z)
+    assert_array_equal(X, before)
+    for i in range(len(X)):
+        f = Z[i]
+        for n, V in enumerate(U):
+            f = np.moveaxis(np.tensordot(V, f, axes=(1, n)), 0, n)
+        f = f + m
+        total, seen = 0.0, 0
+        for j in np.ndindex(*X.shape[1:]):
+            if np.isnan(X[i][j]):
+                assert_allclose(block.x[i][j], f[j], rtol=1e-12)
+                continue
+            r, seen = X[i][j] - f[j], seen + 1
+            rho, v = (r**2, 1.0) if w is None else cell_loss(r, w[j])
+            assert_allclose(block.x[i][j], X[i][j] - (1 - v) * r, rtol=1e-9, atol=1e-12)
+            total += rho
+        assert_allclose(block.squares[i], total * X[0].size / seen, rtol=1e-10)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.6])
+@pytest.mark.parametrize("width", [None, 0.3, 1.0])
+@pytest.mark.parametrize("loss", [Power(2.0), Correntropy()], ids=["squares", "correntropy"])
+def test_the_objective_never_rises(make_samples, ranks_of, order, share, width, loss):
+    source, solution = fitted(make_samples, ranks_of, order, share=share, width=width, loss=loss)
+    assert solution.status != "rose"
+    assert np.diff(solution.objective).max() <= 1e-12 * solution.objective[0]
+    # And it is the objective of method.md, from the cells themselves.
+    X = np.concatenate([x for _, _, x in source.inner.blocks(0, source.n_samples)])
+    R = X - source.model.expected(source.cores)
+    total = 0.0
+    for i in range(len(X)):
+        r = R[i][~np.isnan(R[i])]
+        costs = [e**2 if width is None else cell_loss(e, width)[0] for e in r]
+        s = np.array([sum(costs) * R[i].size / len(r)])
+        total += len(r) / R[i].size * solution.loss.value(s)[0]
+    assert_allclose(solution.objective[-1], total, rtol=1e-9)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_longer_steps_come_to_the_same_end_sooner(make_samples, ranks_of, order):
+    X, _ = spoil(make_samples(order, n_bad=0), missing=0.3, bad=0)
+    ends = []
+    for bold in (True, False):
+        source = CompletedSource(Source(X, missing=True))
+        source.bold = bold
+        start = spectral(source, ranks_of[order])
+        ends.append(solve(source, start, Power(2.0), Options(max_iter=1000, tol=1e-8)))
+    quick, slow = ends
+    assert np.diff(quick.objective).max() <= 1e-12 * quick.objective[0]
+    assert quick.n_iter < 0.8 * slow.n_iter
+    assert_allclose(quick.objective[-1], slow.objective[-1], rtol=1e-4)
+
+
+def low_rank(seed=0, n=80):
+    rng = np.random.default_rng(seed)
+    A, B = (np.linalg.qr(rng.normal(size=(a, 2)))[0] for a in (12, 10))
+    return A @ rng.normal(size=(n, 2, 2)) @ B.T + 0.2 * rng.normal(size=(12, 10))
+
+
+def test_missing_cells_of_an_exact_subspace_come_back():
+    X = low_rank()
+    Y, gaps = spoil(X, missing=0.3, bad=0)
+    model = ct.make("MPCA", (2, 2), tol=1e-12, max_iter=500).fit(Y)
+    whole = model.repair(Y)
+    assert_array_equal(whole[~gaps], X[~gaps])
+    assert_allclose(whole[gaps], X[gaps], atol=1e-4)
+    assert_allclose(model.transform(Y), model.transform(X), atol=1e-3)
+    assert model.residuals(Y).max() < 1e-6
+    assert model.score_distances(Y).shape == (80,)
+
+
+def test_without_gaps_and_without_the_switch_nothing_changes(images):
+    plain = ct.CorrTensor((3, 2)).fit(images)
+    masked = ct.CorrTensor((3, 2)).fit(np.ma.array(images, mask=np.zeros(images.shape, bool)))
+    for name in ("mean_", "weights_", "objective_"):
+        assert_array_equal(getattr(plain, name), getattr(masked, name))
+    assert_array_equal(plain.transform(images), masked.transform(images))
+    assert_array_equal(plain.repair(images), images)
+    # The parts of a block that misses nothing are not touched by those that do.
+    torn = images.copy()
+    torn[5, 2, 2] = np.nan
+    others = np.arange(len(images)) != 5
+    assert_allclose(plain.residuals(torn)[others], plain.residuals(images)[others], rtol=1e-12)
+
+
+def test_masks_and_gaps_are_the_same(images):
+    Y, gaps = spoil(images, bad=0)
+    by_nan = ct.CorrTensor((3, 2)).fit(Y)
+    by_mask = ct.CorrTensor((3, 2)).fit(np.ma.array(images, mask=gaps))
+    assert_array_equal(by_nan.mean_, by_mask.mean_)
+    assert_array_equal(by_nan.repair(Y), by_mask.repair(np.ma.array(images, mask=gaps)))
+
+
+def test_bad_cells_are_found_and_do_no_harm():
+    rng = np.random.default_rng(3)
+    X = low_rank(3, 120) + 0.02 * rng.normal(size=(120, 12, 10))
+    bad = rng.random(X.shape) < 0.1
+    Y = X + np.where(bad, rng.choice([-1.5, 1.5], X.shape), 0)
+    clean = ct.CorrTensor((2, 2)).fit(X)
+    plain = ct.CorrTensor((2, 2)).fit(Y)
+    model = ct.CorrTensor((2, 2), cells=True).fit(Y)
+
+    def missed(m):
+        d = X - m.mean_
+        P = [U @ U.T for U in m.factors_]
+        return np.square(d - P[0] @ d @ P[1]).sum(axis=(1, 2)).mean()
+
+    assert missed(model) < 1.05 * missed(clean)
+    assert missed(plain) > 1.2 * missed(clean)
+    weights, away = model.cell_weights(Y), model.cell_residuals(Y)
+    assert weights[bad].mean() < 0.02
+    assert weights[~bad].mean() > 0.97
+    assert np.median(np.abs(away[~bad])) < 1 < 10 < np.median(np.abs(away[bad]))
+    whole = model.repair(Y)
+    assert np.sqrt(np.square(whole - X)[bad].mean()) < 0.1
+    assert_array_equal(whole[weights == 1], Y[weights == 1])
+    # The scores of a spoiled sample are those of the whole one.
+    assert np.abs(model.transform(Y) - model.transform(X)).mean() < 0.05
+
+
+def test_infinities_are_refused_and_named(images):
+    torn, _ = spoil(images, bad=0)
+    torn[7, 3, 3] = -np.inf
+    for cells in (False, True):
+        with pytest.raises(ValueError, match=r"infinity.*sample 7"):
+            ct.CorrTensor((3, 2), cells=cells).fit(torn)
+    model = ct.CorrTensor((3, 2)).fit(images)
+    for method in (model.transform, model.residuals, model.repair):
+        with pytest.raises(ValueError, match=r"infinity.*sample 7"):
+            method(torn)
+
+
+def test_samples_and_cells_that_show_nothing(images):
+    torn = images.copy()
+    torn[3], torn[:, 2, 4] = np.nan, np.nan
+    model = ct.CorrTensor((3, 2)).fit(torn)
+    assert np.isfinite(model.mean_).all()
+    assert model.repair(torn)[3] == pytest.approx(model.mean_)
+    assert model.transform(torn)[3] == pytest.approx(0)
+    # It counts for nothing: without it the fit is the same.
+    without = ct.CorrTensor((3, 2)).fit(np.delete(torn, 3, axis=0))
+    assert_allclose(model.objective_[-1], without.objective_[-1], rtol=1e-4)
+    with pytest.raises(ValueError, match="no observed cell"):
+        ct.CorrTensor((3, 2)).fit(np.full(images.shape, np.nan))
+
+
+def test_incomplete_outliers_are_rejected(images):
+    torn, _ = spoil(images, missing=0.2, bad=0)
+    model = ct.CorrTensor((3, 2)).fit(torn)
+    assert_array_equal(np.flatnonzero(model.weights_ < 0.5), np.arange(8))
+
+
+def test_drawings_are_left_alone():
+    X = ct.datasets.load_digits().images[:200] / 16
+    X = np.pad(X, ((0, 0), (4, 4), (4, 4)))
+    with pytest.warns(UserWarning, match="no cell is doubted"):
+        model = ct.CorrTensor((4, 4), cells=True).fit(X)
+    assert (model.cell_weights(X) == 1).all()
+
+
+def test_single_precision(images):
+    torn, _ = spoil(images)
+    single = ct.CorrTensor((3, 2), cells=True).fit(torn.astype(np.float32))
+    double = ct.CorrTensor((3, 2), cells=True).fit(torn)
+    assert single.mean_.dtype == np.float32
+    assert single.repair(torn.astype(np.float32)).dtype == np.float32
+    # Where the sweeps end is decided by the objective to five digits.
+    assert_allclose(single.objective_[-1], double.objective_[-1], rtol=1e-3)
+
+
+# The same in memory, on disk and on Dask
+
+
+def same(one, other):
+    for name in ("mean_", "weights_", "residuals_"):
+        assert_allclose(getattr(one, name), getattr(other, name), rtol=1e-8, atol=1e-10)
+    for U, V in zip(one.factors_, other.factors_, strict=True):
+        assert_allclose(U @ U.T, V @ V.T, atol=1e-8)
+
+
+@pytest.fixture(scope="module")
+def torn(make_samples):
+    return spoil(make_samples(2, n=300), missing=0.2, bad=0.03)[0]
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["missing", "cells"])
+def in_memory(request, torn):
+    return ct.CorrTensor((3, 2), cells=request.param, block_size=50).fit(torn)
+
+
+@pytest.mark.parametrize("kind", ["memmap", "zarr", "hdf5", "dask", "masked dask"])
+def test_wherever_the_samples_are(torn, in_memory, tmp_path, kind):
+    if kind == "memmap":
+        np.save(tmp_path / "x.npy", torn)
+        X = np.load(tmp_path / "x.npy", mmap_mode="r")
+    elif kind == "zarr":
+        zarr = pytest.importorskip("zarr")
+        X = zarr.create_array(tmp_path / "x.zarr", data=torn, chunks=(70, 8, 7))
+    elif kind == "hdf5":
+        h5py = pytest.importorskip("h5py")
+        X = h5py.File(tmp_path / "x.h5", "w").create_dataset("x", data=torn, chunks=(70, 8, 7))
+    else:
+        da = pytest.importorskip("dask.array")
+        X = da.from_array(torn, chunks=(90, 8, 7))
+        X = X if kind == "dask" else da.ma.masked_invalid(X)
+    model = ct.CorrTensor((3, 2), cells=in_memory.cells, block_size=50).fit(X)
+    same(model, in_memory)
+    if kind == "masked dask":
+        return
+    assert_allclose(np.asarray(model.repair(X)), in_memory.repair(torn), atol=1e-8)
+    assert_allclose(np.asarray(model.transform(X)), in_memory.transform(torn), atol=1e-8)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 3])
+def test_threads_change_no_bit(torn, in_memory, n_jobs):
+    options = {"cells": in_memory.cells, "block_size": 50}
+    model = ct.CorrTensor((3, 2), n_jobs=n_jobs, **options).fit(torn)
+    assert_array_equal(model.mean_, in_memory.mean_)
+    assert_array_equal(model.transform(torn), in_memory.transform(torn))
+
+
+def test_model_files_know_cells(torn, in_memory, tmp_path):
+    ct.save(in_memory, tmp_path / "m.ct")
+    again = ct.load(tmp_path / "m.ct")
+    assert_array_equal(again.repair(torn), in_memory.repair(torn))
+
+
+def test_a_killed_fit_goes_on(torn, in_memory, tmp_path, monkeypatch):
+    monkeypatch.setattr("corrtensor._engine.checkpoint.EVERY", 0.0)
+    options = {"cells": in_memory.cells, "block_size": 50, "checkpoint": tmp_path / "fit.ct"}
+
+    def kill(sweep, *_):
+        if sweep == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        ct.CorrTensor((3, 2), callback=kill, **options).fit(torn)
+    model = ct.CorrTensor((3, 2), **options).fit(torn)
+    assert_allclose(model.objective_, in_memory.objective_, rtol=1e-10)
+    same(model, in_memory)
+
+
+def test_tasks_take_incomplete_samples(make_samples):
+    X = make_samples(2, n=80, n_bad=8)
+    torn, _ = spoil(X, missing=0.1, bad=0)
+    found = ct.TensorOutlierDetector(ct.CorrTensor((3, 2))).fit(torn).predict(torn)
+    assert_array_equal(np.flatnonzero(found == -1), np.arange(8))
+    y = np.arange(80) % 2
+    shifted = torn + y[:, None, None]
+    plain = ct.make("MPCA", 3, max_iter=999)
+    for model in (ct.CorrentropyCenterClassifier(plain), ct.SubspaceClassifier(plain)):
+        answers = model.fit(shifted[8:], y[8:]).predict(shifted[8:])
+        assert np.mean(answers == y[8:]) > 0.9
+
+
+def test_a_stream_of_incomplete_batches(make_samples):
+    X = make_samples(2, n=300, n_bad=0)
+    torn, _ = spoil(X, missing=0.2, bad=0)
+    model = ct.CorrTensor((3, 2))
+    for batch in np.split(torn, 3):
+        model.partial_fit(batch)
+    whole = ct.CorrTensor((3, 2)).fit(X)
+    assert model.residuals(X).mean() < 1.1 * whole.residuals(X).mean()

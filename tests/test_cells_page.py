@@ -1,0 +1,49 @@
+"""The page about cells says what its records say; peers against what is known of them."""
+
+import numpy as np
+import pytest
+
+from studies.cells import grid, peers
+from studies.cells.page import cells_page
+
+
+def test_a_failed_trial_leaves_its_place_empty():
+    case = {"data": "ORL", "wrong": "missing 20 %"}
+    records = [
+        {"case": case, "method": "CorrTensor", "result": {"subspace": 1.25, "cost": 2.0}},
+        {"case": case, "method": "KNN", "result": None},
+    ]
+    origin = {"versions": {}, "machine": {"platform": "", "cpus": 1}}
+    page = cells_page([{**r, **origin} for r in records])
+    assert "| missing 20 % | CorrTensor | 1.250 |" in page
+    assert "| missing 20 % | KNN |  |" in page
+
+
+def low_rank(n=40):
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(n, 2)) @ rng.normal(size=(2, 30)), rng
+
+
+def test_pursuit_parts_a_low_rank_from_a_sparse_matrix():
+    L, rng = low_rank()
+    S = np.where(rng.random(L.shape) < 0.05, 10.0, 0.0)
+    assert np.abs(peers.pursuit(L + S) - L).max() < 0.05
+
+
+def test_soft_impute_fills_a_low_rank_matrix():
+    L, rng = low_rank()
+    gaps = rng.random(L.shape) < 0.2
+    filled = peers.soft_impute(np.where(gaps, np.nan, L))
+    assert np.array_equal(filled[~gaps], L[~gaps])
+    # It shrinks, so it is never exact.
+    assert np.square(filled - L)[gaps].mean() < 0.05 * np.square(L)[gaps].mean()
+
+
+@pytest.mark.parametrize("case", grid.CASES)
+def test_as_much_is_spoiled_as_is_said(case):
+    X = np.full((60, 20, 20), 0.5)
+    Y, bad = grid.spoil(X, case, np.random.default_rng(0))
+    share = int(case.split(" %")[0].split()[-1]) / 100 if "%" in case else 0
+    expected = share / 4 if "quarter" in case else share
+    assert bad.mean() == pytest.approx(expected, abs=0.02)
+    assert np.array_equal(np.isnan(Y), bad) == ("missing" in case or not share)
