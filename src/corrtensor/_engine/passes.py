@@ -106,6 +106,11 @@ def working_copy(factors: Factors, dtype: np.dtype) -> list[np.ndarray | None]:
     return padded
 
 
+def by_sample(w: np.ndarray, T: np.ndarray) -> np.ndarray:
+    """Shape one number per sample so that it multiplies the samples of ``T``."""
+    return w.astype(T.dtype).reshape(-1, *[1] * (T.ndim - 1))
+
+
 def weighted_sum(w: np.ndarray, x: np.ndarray) -> np.ndarray:
     """Return the sum of the weighted samples."""
     return (w.astype(x.dtype) @ x.reshape(len(x), -1)).reshape(x.shape[1:])
