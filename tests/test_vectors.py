@@ -93,7 +93,7 @@ def test_what_is_wrong_is_said_of_the_samples_themselves():
     X = vectors(40, 300)
     with pytest.raises(ValueError, match=r"40 samples of shape \(300,\) are identical"):
         make("PCA", 4).fit(np.ones((40, 300)))
-    X[17, 5] = np.nan
+    X[17, 5] = np.inf
     with pytest.raises(ValueError, match="the first is sample 17"):
         make("PCA", 4).fit(X)
 
