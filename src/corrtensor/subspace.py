@@ -28,7 +28,7 @@ from corrtensor._engine.checkpoint import Checkpoint, fingerprint
 from corrtensor._engine.core_distances import CoreDistances
 from corrtensor._engine.likelihood import Likelihood
 from corrtensor._engine.partial_fit import PartialFit
-from corrtensor._engine.ranks import Rank, check_ranks
+from corrtensor._engine.ranks import Rank, check_ranks, require_order
 from corrtensor._engine.shapes import MissingCells, as_float
 from corrtensor._engine.solver import solve
 from corrtensor._engine.span import span_of
@@ -272,31 +272,19 @@ class MultilinearSubspace(CallbackSupportMixin, PartialFit, CoreDistances, Likel
         return solution
 
     def _solve(self, source: Source, weight: np.ndarray | None, options: Options) -> Solution:
-        loss = self._loss()
-        shape = self.sample_shape_
-        order = getattr(self, "order", None)
-        if order is not None and len(shape) != order:
-            raise ValueError(
-                f"samples of order {order} are needed; these have shape {shape} "
-                "(for flattened samples, give sample_shape)"
-            )
-        ranks = check_ranks(self.ranks, shape)
+        require_order(getattr(self, "order", None), self.sample_shape_)
+        ranks = check_ranks(self.ranks, self.sample_shape_)
         # What was given or is kept of a fit is in the samples' own entries.
         turnable = self.checkpoint is None and isinstance(getattr(self, "init", ""), str)
         span = span_of(source, ranks) if turnable else None
         if span is None:
-            return self._solve_with(source, ranks, loss, weight, options)
-        return span.turned_back(self._solve_with(span.source, ranks, loss, weight, options))
+            return self._solve_with(source, ranks, weight, options)
+        return span.turned_back(self._solve_with(span.source, ranks, weight, options))
 
     def _solve_with(
-        self,
-        source: Source,
-        ranks: tuple[Rank, ...],
-        loss: Loss,
-        weight: np.ndarray | None,
-        options: Options,
+        self, source: Source, ranks: tuple[Rank, ...], weight: np.ndarray | None, options: Options
     ) -> Solution:
-        centered = options.center is not None
+        loss, centered = self._loss(), options.center is not None
 
         def start_with(ranks: tuple[Rank, ...], weights: np.ndarray | None) -> State:
             return spectral(source, ranks, centered=centered, weights=weights)

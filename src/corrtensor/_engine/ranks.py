@@ -28,6 +28,15 @@ def choose_rank(eigenvalues: np.ndarray, rule: float | str) -> int:
     return int(np.argmin(spread)) + 1
 
 
+def require_order(order: int | None, shape: tuple[int, ...]) -> None:
+    """Raise a ``ValueError`` if samples do not have as many modes as are asked for."""
+    if order is not None and len(shape) != order:
+        raise ValueError(
+            f"samples of order {order} are needed; these have shape {shape} "
+            "(for flattened samples, give sample_shape)"
+        )
+
+
 def check_ranks(ranks: Any, shape: tuple[int, ...]) -> tuple[Rank, ...]:
     """Return one checked rank per mode."""
     several = isinstance(ranks, tuple | list) or (isinstance(ranks, np.ndarray) and ranks.ndim == 1)

@@ -122,4 +122,5 @@ def count_copies(entries: np.ndarray, share: float) -> np.ndarray:
     rows = (entries / sizes[:, None]).astype(np.float32)
     norms = row_squares(rows)
     apart = norms[:, None] + norms - 2 * (rows @ rows.T)
-    return np.count_nonzero(apart <= share * np.median(apart), axis=1)
+    # At least itself, whatever rounding says.
+    return np.maximum(np.count_nonzero(apart <= share * np.median(apart), axis=1), 1)
