@@ -454,11 +454,11 @@ def test_data_that_cannot_be_used_is_exit_1(folder, model, tmp_path, faces):
     result = run("info", tmp_path / "bad.ct", expect=1)
     assert "bad.ct is no corrtensor model file" in error_of(result)
     bad = faces.astype(float)
-    bad[7, 3, 3] = np.nan
-    np.save(tmp_path / "nan.npy", bad)
-    result = run("fit", tmp_path / "nan.npy", "-o", tmp_path / "m.ct", expect=1)
+    bad[7, 3, 3] = np.inf
+    np.save(tmp_path / "inf.npy", bad)
+    result = run("fit", tmp_path / "inf.npy", "-o", tmp_path / "m.ct", expect=1)
     assert "sample 7" in error_of(result)
-    assert sorted(os.listdir(tmp_path)) == ["bad.ct", "empty", "nan.npy", "other.npy"]
+    assert sorted(os.listdir(tmp_path)) == ["bad.ct", "empty", "inf.npy", "other.npy"]
 
 
 def test_calls_that_are_wrong_are_exit_2(folder, model, tmp_path):

@@ -317,7 +317,8 @@ def test_a_request_to_end_while_fitting(tmp_path, request_to_end):
     X = np.random.default_rng(0).integers(0, 256, (3000, 64, 64), dtype=np.uint8)
     np.save(tmp_path / "x.npy", X)
     (tmp_path / "m.ct").write_bytes(b"precious")
-    with start("fit", tmp_path / "x.npy", "--ranks", "20,20", "-o", tmp_path / "m.ct") as process:
+    call = ("fit", tmp_path / "x.npy", "--ranks", "20,20", "-o", tmp_path / "m.ct", "--force")
+    with start(*call) as process:
         wait_for((tmp_path / ".m.ct.lock").exists, process)
         time.sleep(0.5)
         process.send_signal(request_to_end)
