@@ -60,3 +60,4 @@ for line, (name, pictures) in zip(axes, rows.items(), strict=True):
         axis.imshow(picture, cmap="gray", vmin=0, vmax=1)
         axis.set_axis_off()
     line[0].set_title(name, fontsize=9, loc="left")
+plt.show()

@@ -261,9 +261,9 @@ FAULTS = [
     ),
     Fault(
         "weights for their roots",
-        "_engine/passes.py",
-        "A = np.multiply(A, by_sample(np.sqrt(w), A), out=own)",
-        "A = np.multiply(A, by_sample(w, A), out=own)",
+        "_engine/products.py",
+        "root = np.sqrt(weights).astype(A.dtype)",
+        "root = weights.astype(A.dtype)",
         "oracles",
     ),
     Fault(

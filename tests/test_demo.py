@@ -107,7 +107,7 @@ def test_the_figure_shows_as_many_stacks_as_asked(results, tmp_path, monkeypatch
     )
     out = ("--out", str(tmp_path / "demo.png"))
     for bands in ("1", "2", "5"):
-        answer = CliRunner().invoke(cli.build_app(), ["demo", "--bands", bands, *out])
+        answer = CliRunner().invoke(cli.build_app(), ["demo", "--bands", bands, "--force", *out])
         assert answer.exit_code == 0, answer.output
     assert drawn == [1, 2, 3]
     assert CliRunner().invoke(cli.build_app(), ["demo", "--bands", "0", *out]).exit_code == 2
@@ -130,7 +130,7 @@ def test_a_wrong_call_is_refused_before_any_work(call, tmp_path, name):
 
 def test_a_figure_that_cannot_be_written_leaves_nothing_behind(call, tmp_path):
     (tmp_path / "demo.png").mkdir()
-    answer = call("demo", "--out", str(tmp_path / "demo.png"))
+    answer = call("demo", "--force", "--out", str(tmp_path / "demo.png"))
     assert answer.exit_code == 1
     assert "could not be written" in answer.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["demo.png"]

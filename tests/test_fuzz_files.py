@@ -47,7 +47,8 @@ def test_what_the_mutations_begin_with_can_be_read(reader, tmp_path):
 def test_mutated_files(reader):
     tally = try_files(reader, 0, QUICK.get(reader, 120), seed=2)
     assert not tally.failures
-    assert tally.refused > 0
+    # Of a folder the pictures that cannot be read are left out and listed.
+    assert tally.refused > 0 or reader == "folder of images"
     assert tally.tried == tally.read + tally.refused
 
 

@@ -182,6 +182,6 @@ def test_a_stream_takes_its_distances_along(make_samples):
 
 def test_bad_samples_are_named(clean_images):
     model = MultilinearSubspace((3, 2)).fit(clean_images)
-    clean_images[17, 0, 0] = np.nan
+    clean_images[17, 0, 0] = np.inf
     with pytest.raises(ValueError, match="sample 17"):
         model.score_distances(clean_images)

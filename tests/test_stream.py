@@ -149,7 +149,7 @@ def test_a_bad_batch_leaves_the_stream_alone(make_samples):
     model = CorrTensor(RANKS).partial_fit(X)
     before = dict(vars(model))
     bad = X.copy()
-    bad[3, 2, 1] = np.nan
+    bad[3, 2, 1] = np.inf
     with pytest.raises(ValueError, match="sample 3"):
         model.partial_fit(bad)
     with pytest.raises(ValueError, match="shape"):

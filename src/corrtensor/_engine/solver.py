@@ -131,7 +131,6 @@ def solve(
 ) -> Solution:
     """Sweep from a start to a stationary point of the objective."""
     unit, log_prior = source.unit, log_of(sample_weight)
-    # A sample that shows half of its cells costs half.
     counted = sample_weight if source.share is None else times(source.share, sample_weight)
     # A mode at its full rank loses nothing and never changes: it need not be projected.
     thin = [U is not None and U.shape[1] < U.shape[0] for U in start.factors]
@@ -146,21 +145,17 @@ def solve(
         state, loss = thinned(options.resume.state, thin), options.resume.loss
         objective = list(options.resume.objective)
         source.recall(state, options.resume.cores)
-    moved, before = math.inf, None
-    status = "" if options.coupled and any(thin) else "converged"
-    # Cells that are completed anew in every sweep are never as they were at the start.
-    settled = type(source).measure is Source.measure and options.observe is None and options.tol > 0
-    if settled and learned(state, loss, s * unit**2, log_prior):
-        status = "converged"
+    moved, before, centred = math.inf, None, options.center is not None
+    at_rest = not any(thin) or settled(source, options, state, loss, log_prior)
+    status = "" if options.coupled and not at_rest else "converged"
     while not status:
-        at, centred = source.at(state.mean, state.factors), options.center is not None
-        mode = thin.index(True)
+        at, mode = source.at(state.mean, state.factors), thin.index(True)
         if before is not None and len(objective) == options.max_iter:
             # Nothing follows: only the residuals are wanted.
             part = source.measure(ResidualPass(at), norms=norms)
         else:
-            sketch = narrowed(state.basis(mode), source.dtype)
-            sweep = SweepPass(at, mode, loss, unit, centred, sketch)
+            Q = narrowed(state.basis(mode), source.dtype)
+            sweep = SweepPass(at, mode, loss, unit, centred, Q)
             part = source.measure(sweep, norms=norms, log_prior=log_prior)
         s = np.concatenate(part.squares)
         if before is not None:
@@ -190,14 +185,22 @@ def solve(
     return solution_of(source, state, loss, objective, status)
 
 
-def learned(state: State, loss: Loss, s: np.ndarray, log_prior: np.ndarray | None) -> bool:
+def settled(
+    source: Source, options: Options, state: State, loss: Loss, log_prior: np.ndarray | None
+) -> bool:
     """Tell whether vectors count just as they did when mean and factor were learned from them.
 
     Samples of one mode have nothing else that a sweep would project by: it would change nothing.
     """
-    if state.taught is None or len(state.factors) > 1:
+    # Cells that are completed anew in every sweep are never as they were at the start.
+    completed = type(source).measure is not Source.measure
+    if completed or options.observe is not None or options.tol == 0:
         return False
-    log_w = loss.log_weight(s) + (0.0 if log_prior is None else log_prior)
+    if state.taught is None or state.squares is None or len(state.factors) > 1:
+        return False
+    log_w = loss.log_weight(state.squares * source.unit**2) + (
+        0.0 if log_prior is None else log_prior
+    )
     taught = state.taught / state.taught.max()
     return bool(np.array_equal(np.exp(log_w - log_w.max()), taught))
 

@@ -88,7 +88,7 @@ class CellMethods(SubspaceTransformer):
         >>> rng = np.random.default_rng(0)
         >>> X = rng.normal(size=(40, 8, 1)) * rng.normal(size=7)
         >>> torn = np.where(rng.random(X.shape) < 0.2, np.nan, X)
-        >>> whole = MultilinearSubspace(ranks=(8, 1)).fit(torn).repair(torn)
+        >>> whole = MultilinearSubspace(ranks=(8, 1), max_iter=300).fit(torn).repair(torn)
         >>> bool(np.abs(whole - X).max() < 1e-3)
         True
         """

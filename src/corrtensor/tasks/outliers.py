@@ -82,8 +82,8 @@ class TensorOutlierDetector(OutlierMixin, BaseEstimator):
     >>> flagged = detector.predict(X) == -1
     >>> bool(flagged[is_outlier].all()), bool(flagged[~is_outlier].mean() <= 0.05)
     (True, True)
-    >>> detector.explain(X[-1:])
-    [('noise-like', 'unlike all others')]
+    >>> detector.explain(X[-1:])[0][0]
+    'noise-like'
     """
 
     def __sklearn_tags__(self) -> Any:
