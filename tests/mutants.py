@@ -341,7 +341,7 @@ FAULTS = [
     Fault(
         "the first look at a large mode is the last",
         "_engine/large_modes.py",
-        "            if gained <= GAIN *",
+        "            if gained <= GAIN[dtype] *",
         "            if True or gained <= GAIN *",
         "large_modes",
     ),
