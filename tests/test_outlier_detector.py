@@ -142,13 +142,9 @@ def test_equal_residuals_are_no_outliers(n):
         assert upper_cut(np.full(n, x)) == x
 
 
-# A known fault: with the kernels of some processors rounding decides between the fifty's twins.
-KNOWN = pytest.mark.xfail(strict=False, reason="ties between equal samples are left to rounding")
-
-
 # Which half is the majority is an open question here, and CorrTensor may say so.
 @pytest.mark.filterwarnings("ignore::corrtensor.RejectionWarning")
-@pytest.mark.parametrize("n", [2, 20, pytest.param(50, marks=KNOWN)])
+@pytest.mark.parametrize("n", [2, 20, 50])
 @pytest.mark.parametrize("seed", range(10))
 def test_mirrored_samples_are_no_outliers(n, seed):
     """All of them are plus or minus one matrix: equally far from any subspace through zero."""

@@ -37,7 +37,7 @@ from corrtensor._engine.containers import bare
 from corrtensor._engine.large_modes import LARGE
 from corrtensor._engine.shapes import check_finite, is_on_disk
 from corrtensor._robust.metric import Metric, see
-from corrtensor.tasks.views import closest, correlations, normalised, turn, turns, view
+from corrtensor.tasks.views import ITSELF, closest, correlations, normalised, turn, turns, view
 
 # The parts of the score, and what only helps to put it in words.
 PARTS = ("texture", "likeness", "turn", "distance", "cover")
@@ -64,6 +64,8 @@ LEAST_COVER = 0.15
 # Beside a typical energy, less than this is nothing.
 RELATIVE_FLOOR = 1e-2
 SMALLEST = 1e-12
+# The share of the energy that rounding may leave in a shell, and in its logarithm.
+ROUNDING, SAME = 1e-20, 1e-9
 # Cells of a view are so wide; one that varies by less than this share of the whole is flat.
 CELL, FLAT = 4, 0.02
 
@@ -181,8 +183,9 @@ def compare(small: np.ndarray, references: np.ndarray) -> dict[str, np.ndarray]:
     C = correlations(small, references)
     likes, like = closest(C)
     turned = [closest(correlations(turn(small, k), references))[1] for k in turns(small)]
-    # What is left out as itself must not be the most similar negative.
-    negative = closest(np.where(C > -1, -C, -1))[1]
+    # What is left out as itself must not be the most similar negative, nor may rounding tell an
+    # exact negative from it.
+    negative = closest(np.where(C > -ITSELF, -C, -1))[1]
     return {"likes": likes, "like": like, "turned": np.stack([*turned, negative], axis=1)}
 
 
@@ -192,6 +195,7 @@ def relate(
     """Return what is measured of samples beside their likes; without ``local``, the texture."""
     likes = seen["likes"]
     texture = seen["energies"] - usual["energies"][likes].mean(axis=1)
+    texture[np.abs(texture) < SAME] = 0
     if local is None:
         return {"energies": texture}
     odd = local.log_distance(texture)
@@ -220,6 +224,7 @@ def fit_profile(subspace: Any, X: Any, weights: np.ndarray | None) -> Profile:
     bases = directions(x - mean)
     energies = shell_energies(x - mean, bases)
     floor = RELATIVE_FLOOR * np.median(energies, axis=0) + np.finfo(float).tiny
+    floor += ROUNDING * np.median(energies.sum(axis=1))
     all_of_them = np.ones(len(x))
     seen_by = see(Source(x, origin=np.zeros(1), unit=1.0), all_of_them)
     metric, _ = Metric.of(*seen_by, all_of_them, SHRINK)
