@@ -8,13 +8,13 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from studies.records import Progress
+from studies.records import Experiment, Progress, run
 
-__all__ = ["complain", "follow", "parse", "plain_errors", "recorder"]
+__all__ = ["complain", "follow", "parse", "plain_errors", "record", "recorder"]
 
 
 def at_least_one(text: str) -> int:
@@ -66,6 +66,30 @@ def parse(
 def complain(message: str) -> None:
     """Print what is not a result."""
     print(message, file=sys.stderr)
+
+
+def record(
+    name: str,
+    parser: argparse.ArgumentParser,
+    arguments: list[str] | None,
+    choose: Callable[[argparse.Namespace], tuple[Experiment, int]],
+    write: Callable[[Path, Path], Path],
+) -> None:
+    """Run what a study has not recorded yet, and write its page.
+
+    ``choose`` returns the experiment that the options ask for, and its usual number of seeds.
+    """
+    given = parse(parser, arguments)
+    records = given.out / "records" / f"{name}.jsonl"
+    if given.page and not records.is_file():
+        parser.error(f"{records}: no records yet; run it without --page")
+    with plain_errors():
+        if not given.page:
+            experiment, seeds = choose(given)
+            steps = run(experiment, records, given.trials or seeds, given.jobs)
+            done, failed = follow(name, ((name, step) for step in steps))
+            print(f"{done} records in {records}, {failed} new failures")
+        print(f"page: {write(records, given.out)}")
 
 
 @contextmanager

@@ -7,12 +7,12 @@ Example: python -m studies.outliers --data DIR
 
 from __future__ import annotations
 
+import argparse
 import sys
 
-from studies.command import complain, follow, parse, plain_errors, recorder
+from studies.command import complain, record, recorder
 from studies.outliers.benchmark import NAME, Benchmark, find_folders
 from studies.outliers.page import write_outliers
-from studies.records import run
 
 SEEDS = 4
 
@@ -21,21 +21,16 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command."""
     parser = recorder(NAME, str(__doc__).splitlines()[0])
     parser.add_argument("--only", nargs="+", metavar="FOLDER", help="some folders, by name")
-    given = parse(parser, arguments)
-    records = given.out / "records" / f"{NAME}.jsonl"
-    if given.page and not records.is_file():
-        parser.error(f"{records}: no records yet; run it without --page")
-    with plain_errors():
-        if not given.page:
-            folders, missing = find_folders(given.data)
-            if missing:
-                complain(f"not found and left out: {', '.join(missing)}")
-            folders = tuple(f for f in folders if not given.only or f.name in given.only)
-            benchmark = Benchmark(folders, given.data)
-            steps = run(benchmark, records, given.trials or SEEDS, given.jobs)
-            done, failed = follow(NAME, ((NAME, step) for step in steps))
-            print(f"{done} records in {records}, {failed} new failures")
-        print(f"page: {write_outliers(records, given.out)}")
+    record(NAME, parser, arguments, choose, write_outliers)
+
+
+def choose(given: argparse.Namespace) -> tuple[Benchmark, int]:
+    """Return the folders that are asked for, and their seeds."""
+    folders, missing = find_folders(given.data)
+    if missing:
+        complain(f"not found and left out: {', '.join(missing)}")
+    folders = tuple(f for f in folders if not given.only or f.name in given.only)
+    return Benchmark(folders, given.data), SEEDS
 
 
 if __name__ == "__main__":

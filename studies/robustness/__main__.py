@@ -7,11 +7,10 @@ Example: python -m studies.robustness --data DIR --quick
 
 from __future__ import annotations
 
+import argparse
 import sys
-from pathlib import Path
 
-from studies.command import complain, follow, parse, plain_errors, recorder
-from studies.records import run
+from studies.command import complain, record, recorder
 from studies.robustness import grid
 from studies.robustness.page import write_robustness
 
@@ -23,26 +22,16 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command."""
     parser = recorder(NAME, str(__doc__).splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="one draw of a few small data sets")
-    given = parse(parser, arguments)
-    records = given.out / "records" / f"{NAME}.jsonl"
-    if given.page and not records.is_file():
-        parser.error(f"{records}: no records yet; run it without --page")
-    with plain_errors():
-        if not given.page:
-            trials = given.trials or (1 if given.quick else DRAWS)
-            run_grid(given.data, trials, given.jobs, records, given.quick)
-        print(f"page: {write_robustness(records, given.out)}")
+    record(NAME, parser, arguments, choose, write_robustness)
 
 
-def run_grid(data: Path | None, trials: int, jobs: int, records: Path, quick: bool) -> None:
-    """Run what is not recorded yet."""
-    sets, missing = grid.find_data(data)
-    experiment = grid.Robustness(sets, data)
+def choose(given: argparse.Namespace) -> tuple[grid.Robustness, int]:
+    """Return the experiment that is asked for, and its draws."""
+    sets, missing = grid.find_data(given.data)
     if missing:
         complain(f"not found and left out: {', '.join(missing)}")
-    chosen = grid.quick(experiment) if quick else experiment
-    done, failed = follow(NAME, ((NAME, step) for step in run(chosen, records, trials, jobs)))
-    print(f"{done} records in {records}, {failed} new failures")
+    experiment = grid.Robustness(sets, given.data)
+    return (grid.quick(experiment), 1) if given.quick else (experiment, DRAWS)
 
 
 if __name__ == "__main__":
