@@ -37,8 +37,8 @@ MISSES = """\
 * *Mixed, all five*: the likes of a sample are sought among the three quarters that are most usual
   in texture. A kind that makes up a fifth of the folder and differs from all others in it, here the
   only coloured one, has no member among these, and all of it looks odd.
-* Pictures of 16 x 16 are too small to tell copies for certain: JPEG at quality 75 changes a palm as
-  much as two ones of USPS differ.
+* Copies of 16 x 16 pictures: some are missed among palms and some invented in USPS. Why was not
+  looked into.
 * Half of a digit is an ordinary stroke, and blur of 16 x 16 pictures hardly shows.
 * With nothing damaged, the oddest hundredth is flagged, and of USPS digits up to twice as many.
 """
