@@ -1,7 +1,5 @@
 """What all made outliers share: which samples, how many, and which values they may take."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Image files in the formats the data sets are handed out in; each error names the file."""
 
-from __future__ import annotations
-
 import gzip
 import math
 import re

@@ -1,7 +1,5 @@
 """Where the data sets are on disk, and whether their archives are whole."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import os

@@ -1,7 +1,5 @@
 """LFWcrop: faces in the wild, cropped to 64 x 64 pixels, in colour or grey."""
 
-from __future__ import annotations
-
 import difflib
 import os
 from collections.abc import Iterable, Sequence

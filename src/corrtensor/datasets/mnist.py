@@ -1,7 +1,5 @@
 """MNIST: 70 000 handwritten digits of 28 x 28 pixels."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """ORL (AT&T) faces: 40 people, 10 grey images each, 112 x 92 pixels."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

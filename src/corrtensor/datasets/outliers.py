@@ -9,8 +9,6 @@ or a share in [0, 1) of the returned data: 0.3 added to 70 samples makes 100.
 floats that lie in [0, 1], else the smallest and the largest entry.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

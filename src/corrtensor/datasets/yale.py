@@ -1,7 +1,5 @@
 """Yale faces: 15 people under 11 conditions, 243 x 320 pixels, or cropped to 64 x 64."""
 
-from __future__ import annotations
-
 import operator
 import os
 from pathlib import Path

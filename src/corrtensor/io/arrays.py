@@ -4,8 +4,6 @@
 two or more axes is taken.
 """
 
-from __future__ import annotations
-
 import io
 import math
 import os

@@ -7,8 +7,6 @@ Regular files are opened, by a few decoders that are named here. A link to a fil
 it stays in the folder, a link to a folder never: so there are no loops.
 """
 
-from __future__ import annotations
-
 import os
 import warnings
 from collections import Counter

@@ -3,8 +3,6 @@
 Other readers trust what the file says about itself, and a damaged file can end the process.
 """
 
-from __future__ import annotations
-
 import math
 import zlib
 from collections.abc import Iterator

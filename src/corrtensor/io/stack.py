@@ -1,7 +1,5 @@
 """A stack of samples from files, and arrays that are kept in a temporary file meanwhile."""
 
-from __future__ import annotations
-
 import math
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Pages of a TIFF file as samples."""
 
-from __future__ import annotations
-
 import math
 import threading
 import weakref

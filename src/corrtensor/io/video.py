@@ -4,8 +4,6 @@ FFmpeg gets an open file and nothing else: no name that it could take for an add
 file, no network. A few containers and decoders are allowed.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import threading

@@ -1,7 +1,5 @@
 """The pictures of a model on a report page: mean, factors, centres of clusters."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from itertools import product

@@ -1,7 +1,5 @@
 """The charts of a report page."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

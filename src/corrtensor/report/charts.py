@@ -1,9 +1,8 @@
 """Charts as numbers: places, ticks and paths that the page's template writes as SVG."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
+from typing import Self
 
 import numpy as np
 
@@ -33,7 +32,7 @@ class Scale:
     whole: bool = False
 
     @classmethod
-    def fit(cls, values: np.ndarray, start: float, stop: float, *, log: bool = False) -> Scale:
+    def fit(cls, values: np.ndarray, start: float, stop: float, *, log: bool = False) -> Self:
         """Return a scale with room for all values, or for all positive ones."""
         if log:
             values = values[values > 0]
@@ -45,7 +44,7 @@ class Scale:
         return cls(low - room, high + room, start, stop, whole=whole)
 
     @classmethod
-    def of_distances(cls, values: np.ndarray, start: float, stop: float) -> Scale:
+    def of_distances(cls, values: np.ndarray, start: float, stop: float) -> Self:
         """Return a scale from zero, unless values are far out (logarithmic) or nearly equal."""
         positive = values[values > 0]
         if len(positive) and positive.max() > FAR * np.median(positive):

@@ -1,7 +1,5 @@
 """What a report page shows: words, numbers and pictures, ready for its template."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """The report page: one HTML file that needs nothing else, not even a network."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import os

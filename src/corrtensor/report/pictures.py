@@ -1,7 +1,5 @@
 """What is drawn of a sample: a line, a grey or a colour picture, or a few slices of a tensor."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A fitted model as pages and plots see it: cores of samples, and back."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -4,8 +4,6 @@ Within a mode the columns of a factor come by falling eigenvalue, so that the fi
 the smaller subspace to look at; nothing is fitted again.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

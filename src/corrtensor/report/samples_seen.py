@@ -1,7 +1,5 @@
 """What a report page needs to know about the samples, read block by block."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any

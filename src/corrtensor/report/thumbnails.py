@@ -1,7 +1,5 @@
 """Small pictures inside a page: arrays to data URIs, with Pillow."""
 
-from __future__ import annotations
-
 import base64
 import io
 import math

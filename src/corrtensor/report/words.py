@@ -1,7 +1,5 @@
 """The words and numbers of a report page."""
 
-from __future__ import annotations
-
 import math
 import textwrap
 from collections.abc import Sequence
