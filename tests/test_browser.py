@@ -190,7 +190,7 @@ def test_the_slider_changes_the_picture(visit, page_file):
     assert picture.evaluate("p => p.decode().then(() => p.naturalWidth)") == 25
 
 
-@pytest.mark.parametrize("chart", ["map", "weights", "decision"])
+@pytest.mark.parametrize("chart", ["map", "weights"])
 def test_pointing_at_a_mark_shows_the_file_name(visit, page_file, chart):
     page = visit(page_file)
     drawn = page.locator(f"[data-chart={chart}]")
