@@ -5,8 +5,6 @@ stands as an escape, and what a spreadsheet would take for a formula has an apos
 Both can be undone.
 """
 
-from __future__ import annotations
-
 import re
 
 # What a spreadsheet computes; the apostrophe is here so that it can be undone.

@@ -4,8 +4,6 @@ Every move is written to a manifest before it is made: if anything stops in the 
 names all files that may have gone, and :func:`restore` brings back those that have.
 """
 
-from __future__ import annotations
-
 import errno
 import json
 import os

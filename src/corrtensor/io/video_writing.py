@@ -1,7 +1,5 @@
 """Samples as the frames of a video."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, BinaryIO

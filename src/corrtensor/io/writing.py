@@ -4,8 +4,6 @@ The ending says what is written: ``.npy``, ``.npz``, ``.h5::name``, ``.zarr``, a
 video such as ``.mp4``, or a folder of PNG pictures if there is none.
 """
 
-from __future__ import annotations
-
 import csv
 import errno
 import io

@@ -9,9 +9,9 @@ import numpy as np
 
 from corrtensor.plot.drawing import LIMIT, UNUSUAL, USUAL, axes_or_new, fitted, points, pyplot, show
 from corrtensor.report.distances import Distances, distances
+from corrtensor.report.model_pictures import ordinary_and_unusual
 from corrtensor.report.pictures import value_limits, view_of
-from corrtensor.report.projection import Subspace
-from corrtensor.report.rank_slider import ordinary_and_unusual
+from corrtensor.report.samples_seen import Subspace
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

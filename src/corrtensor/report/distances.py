@@ -1,7 +1,5 @@
 """How unusual every sample is: by the one score, and outside and inside the subspace."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

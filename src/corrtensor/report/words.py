@@ -1,7 +1,5 @@
 """The words and numbers of a report page."""
 
-from __future__ import annotations
-
 import math
 import textwrap
 from collections.abc import Sequence
@@ -61,7 +59,7 @@ def headline(found: Survey) -> list[tuple[str, str]]:
     return facts
 
 
-def summary(model: Any, found: Survey, names: Sequence[str], clusters: Any) -> list[str]:
+def summary(model: Any, found: Survey, names: Sequence[str]) -> list[str]:
     """Say in sentences what was found."""
     n = found.source.n_samples
     said = []
@@ -84,10 +82,7 @@ def summary(model: Any, found: Survey, names: Sequence[str], clusters: Any) -> l
         )
     said += disagreement(measured.unusual > 1, weights)
     groups = getattr(model, "diagnostics_", {}).get("groups", ())
-    said += [f"In the fit, {group}." for group in groups]
-    if clusters is not None:
-        said.append(f"The samples form {len(clusters.cluster_centers_)} clusters.")
-    return said
+    return said + [f"In the fit, {group}." for group in groups]
 
 
 def disagreement(odd: np.ndarray, weights: np.ndarray | None) -> list[str]:

@@ -1,7 +1,5 @@
 """The nearest centre in a subspace, by generalised correntropy (Algorithm 2 of the paper)."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from typing import Any

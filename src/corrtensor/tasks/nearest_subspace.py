@@ -1,7 +1,5 @@
 """The nearest subspace: one robust subspace per class, the smallest residual wins."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
