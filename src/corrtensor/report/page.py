@@ -5,7 +5,6 @@ import hashlib
 import os
 from collections.abc import Sequence
 from importlib.metadata import version
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -181,15 +180,18 @@ def render(name: str, data: dict[str, Any]) -> str:
     """Fill a template; all that comes from the data is escaped."""
     jinja2 = need("jinja2", "report", "a report page")
     markup = need("markupsafe", "report", "a report page").Markup
-    folder = files("corrtensor.report") / "templates"
-    css, theme, js, page = (
-        (folder / file).read_text(encoding="utf-8")
-        for file in ("page.css", "theme.js", f"{name}.js", f"{name}.html")
-    )
+    loader = jinja2.PackageLoader("corrtensor.report")
     environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=loader,
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
-    return environment.from_string(page).render(
+    css, theme, js = (
+        loader.get_source(environment, file)[0] for file in ("page.css", "theme.js", f"{name}.js")
+    )
+    return environment.get_template(f"{name}.html").render(
         **data,
         css=markup(css),
         js=markup(theme + js),
