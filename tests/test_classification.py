@@ -17,7 +17,7 @@ from corrtensor import CorrTensor, MultilinearSubspace, make
 from corrtensor.datasets import load_digits, load_mnist, magnified_outliers
 from corrtensor.losses import Correntropy
 from corrtensor.tasks import CorrentropyCenterClassifier, SubspaceClassifier
-from corrtensor.tasks._probabilities import fit_temperature
+from corrtensor.tasks._classifier import fit_temperature
 
 
 @parametrize_with_checks(

@@ -17,7 +17,7 @@ from corrtensor._engine.containers import bare
 from corrtensor.report.charts import convergence_chart, point_charts
 from corrtensor.report.model_pictures import factor_pictures, mean_picture, rank_ladder
 from corrtensor.report.pictures import atlas, data_uri
-from corrtensor.report.samples_seen import Survey, survey
+from corrtensor.report.survey import Survey, survey
 from corrtensor.report.words import column, headline, number, readable, rest, settings, summary
 
 # Longest side of the pictures in the table.

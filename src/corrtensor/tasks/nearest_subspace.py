@@ -7,7 +7,7 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
 from corrtensor.corr_tensor import CorrTensor
-from corrtensor.tasks._probabilities import ScoringClassifier, fit_temperature
+from corrtensor.tasks._classifier import ScoringClassifier, fit_temperature
 from corrtensor.tasks._subspace import read_samples, sample_weights, squared_residuals
 
 # Share of the energy of a class that its default subspace keeps.
