@@ -23,7 +23,7 @@ from corrtensor.report import write_page
 from corrtensor.report.distances import distances, score_distances
 from corrtensor.report.model_pictures import leading, ordinary_and_unusual, rank_steps
 from corrtensor.report.pictures import diverging, sequential, view_of
-from corrtensor.report.samples_seen import MOST_POINTS, choose_drawn
+from corrtensor.report.survey import MOST_POINTS, choose_drawn
 
 EVIL = ["<img src=x onerror=alert(1)>.png", "</script><script>alert(2)</script>", "a\"b'c&d.png"]
 

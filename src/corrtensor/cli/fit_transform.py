@@ -197,8 +197,7 @@ def write_samples(
     force: bool,
 ) -> None:
     """Send samples through a model, block by block, into a file."""
-    from corrtensor.io.video_writing import FORMATS
-    from corrtensor.io.writing import check_output_name, open_output
+    from corrtensor.io.writing import FORMATS, check_output_name, open_output
 
     pictures = task == "reconstruct"
     try:

@@ -32,9 +32,9 @@ def reading(path: Path, what: str, *machine: type[Exception]) -> Iterator[None]:
     """Raise as an :class:`InputError` whatever is raised inside, but for errors of the machine."""
     try:
         yield
-    except (InputError, ImportError, *machine):
-        raise
     except Exception as error:
+        if isinstance(error, (InputError, ImportError, *machine)):
+            raise
         # What FFmpeg takes for the name of the file is a number.
         why = getattr(error, "strerror", None) or error
         raise InputError(f"{path} is no {what}: {why}") from error
@@ -100,7 +100,7 @@ class Spool:
 
     def add(self, samples: np.ndarray) -> None:
         """Store more samples."""
-        self._file.write(np.ascontiguousarray(samples, self.dtype))
+        self._file.write(np.ascontiguousarray(samples, self.dtype).tobytes())
         self._file.flush()
         self.shape = (self.shape[0] + len(samples), *self.shape[1:])
 

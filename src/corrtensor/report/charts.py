@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from corrtensor.report.samples_seen import Survey
+from corrtensor.report.survey import Survey
 
 WIDTH, HEIGHT = 460, 330
 LEFT, RIGHT, TOP, BOTTOM = 32, 14, 14, 46

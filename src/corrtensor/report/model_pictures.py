@@ -13,7 +13,7 @@ import numpy as np
 
 from corrtensor._engine.products import expand
 from corrtensor.report.pictures import as_bytes, data_uri, diverging, line, shrink, times
-from corrtensor.report.samples_seen import Survey
+from corrtensor.report.survey import Survey
 
 MEAN_SIDE, BASIS_SIDE, FACTOR_SIDE, SIDE = 192, 96, 240, 112
 # So many basis pictures are shown; of each mode only the first few directions enter them.

@@ -5,7 +5,6 @@ import hashlib
 import os
 from collections.abc import Sequence
 from importlib.metadata import version
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from corrtensor._engine.containers import bare
 from corrtensor.report.charts import convergence_chart, point_charts
 from corrtensor.report.model_pictures import factor_pictures, mean_picture, rank_ladder
 from corrtensor.report.pictures import atlas, data_uri
-from corrtensor.report.samples_seen import Survey, survey
+from corrtensor.report.survey import Survey, survey
 from corrtensor.report.words import column, headline, number, readable, rest, settings, summary
 
 # Longest side of the pictures in the table.
@@ -181,15 +180,18 @@ def render(name: str, data: dict[str, Any]) -> str:
     """Fill a template; all that comes from the data is escaped."""
     jinja2 = need("jinja2", "report", "a report page")
     markup = need("markupsafe", "report", "a report page").Markup
-    folder = files("corrtensor.report") / "templates"
-    css, theme, js, page = (
-        (folder / file).read_text(encoding="utf-8")
-        for file in ("page.css", "theme.js", f"{name}.js", f"{name}.html")
-    )
+    loader = jinja2.PackageLoader("corrtensor.report")
     environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=loader,
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
-    return environment.from_string(page).render(
+    css, theme, js = (
+        loader.get_source(environment, file)[0] for file in ("page.css", "theme.js", f"{name}.js")
+    )
+    return environment.get_template(f"{name}.html").render(
         **data,
         css=markup(css),
         js=markup(theme + js),

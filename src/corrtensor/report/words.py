@@ -9,7 +9,7 @@ import numpy as np
 
 from corrtensor._base.names import printable, visible
 from corrtensor.report.pictures import times
-from corrtensor.report.samples_seen import Survey
+from corrtensor.report.survey import Survey
 
 LONGEST_SETTING = 60
 
