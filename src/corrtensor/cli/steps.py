@@ -25,10 +25,17 @@ def open_stack(
     size: tuple[int, int] | None = None,
     colour: bool | None = None,
     axis: int = 0,
+    like: Any = None,
 ) -> "Stack":
-    """Open samples, and list what had to be left out."""
+    """Open samples, and list what had to be left out.
+
+    Pictures are read at the size of the samples of a model that they shall be ``like``.
+    """
     from corrtensor.io import open_samples
 
+    known = getattr(like, "sample_shape_", ())
+    if size is None and os.path.isdir(where) and known[2:] in ((), (3,)) and len(known) > 1:
+        size, colour = known[:2], len(known) == 3 if colour is None else colour
     with voice.progress("reading images") as update:
         stack = open_samples(where, size=size, colour=colour, axis=axis, progress=update)
     if stack.note:
