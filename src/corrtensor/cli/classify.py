@@ -56,7 +56,7 @@ def classify(
         exit_codes(voice),
         steps.claimed(table, out, inputs=[where, train, model, labels], force=force),
     ):
-        fitted = None if model is None else steps.load_model(model, "predict_proba")
+        fitted: Any = None if model is None else steps.load_model(model, "predict_proba")
         stack = steps.open_stack(voice, where, *reading, like=fitted)
         if model is not None:
             steps.check_shape(model, fitted, stack, where)

@@ -33,7 +33,7 @@ def open_stack(
     """
     from corrtensor.io import open_samples
 
-    known = getattr(like, "sample_shape_", ())
+    known: Any = getattr(like, "sample_shape_", ())
     if size is None and os.path.isdir(where) and known[2:] in ((), (3,)) and len(known) > 1:
         size, colour = known[:2], len(known) == 3 if colour is None else colour
     with voice.progress("reading images") as update:
