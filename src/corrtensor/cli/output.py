@@ -68,12 +68,8 @@ def stop_on_signals() -> None:
 class Voice:
     """Says results on standard output and everything else on standard error.
 
-    Parameters
-    ----------
-    as_json : bool, default=False
-        Whether the result is one JSON object instead of text.
-    quiet : bool, default=False
-        Whether only errors, and JSON if it is asked for, are printed.
+    With ``as_json`` the result is one JSON object instead of text; with ``quiet`` only errors, and
+    JSON if it is asked for, are printed.
     """
 
     def __init__(self, as_json: bool = False, quiet: bool = False) -> None:

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import math
 import os
 import time
 from collections.abc import Iterator, Sequence
@@ -102,10 +103,7 @@ def check_shape(path: str, model: Any, stack: "Stack", where: str) -> None:
 
 def blocks(voice: Voice, label: str, stack: "Stack") -> Iterator["np.ndarray"]:
     """Yield the samples in blocks, with a bar."""
-    each = max(1, stack.dtype.itemsize)
-    for a in stack.shape[1:]:
-        each *= a
-    step = max(1, BLOCK_BYTES // each)
+    step = max(1, BLOCK_BYTES // (stack.dtype.itemsize * math.prod(stack.shape[1:])))
     with voice.progress(label) as update:
         for lo in range(0, len(stack), step):
             yield stack[lo : lo + step]
