@@ -6,9 +6,11 @@ two or more axes is taken.
 
 from __future__ import annotations
 
+import base64
 import io
 import math
 import os
+import struct
 import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -18,6 +20,7 @@ import numpy as np
 
 from corrtensor._base.extras import need
 from corrtensor._base.files import check_regular, is_inside, open_regular
+from corrtensor._base.gaps import Gapped
 from corrtensor.io.stack import InputError, Spool, Turned
 
 NUMBERS = "fiub"
@@ -145,11 +148,31 @@ def open_hdf5(path: Path, name: str | None, least: int) -> Any:
         refuse_elsewhere(h5py, dataset, path)
         # Of a type that NumPy lacks, this raises.
         np.dtype(dataset.dtype)
-        return dataset
+        return without_fill(dataset, dataset.attrs)
     except (InputError, MemoryError):
         raise
     except Exception as error:
         raise InputError(f"{path} is no HDF5 file that can be read: {error}") from error
+
+
+def without_fill(array: Any, attributes: Mapping[str, Any]) -> Any:
+    """Return an array that reads as NaN where it holds what its file says is missing.
+
+    That is ``_FillValue`` or ``missing_value``, as netCDF and xarray name it. What zarr itself
+    calls the fill value of an array is zero as a rule; xarray means it only in version 2.
+    """
+    values = [attributes.get(name) for name in ("_FillValue", "missing_value")]
+    version = getattr(getattr(array, "metadata", None), "zarr_format", None)
+    if version == 2 and "_ARRAY_DIMENSIONS" in attributes:
+        values.append(array.fill_value)
+    for value in values:
+        if version == 3 and isinstance(value, str):
+            # xarray's way to put a floating-point number into JSON.
+            value = struct.unpack("<d", base64.b64decode(value))[0]
+        for one in np.ravel(np.asarray([] if value is None else value)):
+            if one.dtype.kind in "fiu" and not np.isnan(one):
+                array = Gapped(array, one.item())
+    return array
 
 
 def datasets_of(h5py: Any, file: Any, path: Path) -> Iterator[tuple[str, Any]]:
@@ -258,12 +281,12 @@ def open_zarr(path: Path, name: str | None, least: int) -> Any:
             if name is not None:
                 raise InputError(f"{path} is one array; it has none called {name}")
             check_codecs(node, path)
-            return with_chunks(node, path)
+            return without_fill(with_chunks(node, path), node.attrs)
         members = dict(node.members(max_depth=None))
         shapes = {key: m.shape for key, m in members.items() if isinstance(m, zarr.Array)}
         array = members[choose(path, shapes, name, least)]
         check_codecs(array, path)
-        return with_chunks(array, path)
+        return without_fill(with_chunks(array, path), array.attrs)
     except InputError:
         raise
     except Exception as error:
