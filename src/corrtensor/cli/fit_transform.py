@@ -17,6 +17,7 @@ from corrtensor.cli.steps import (
     name_of,
     open_stack,
     samples_of,
+    stored,
     times,
 )
 
@@ -51,6 +52,7 @@ def fit(
     cells: Annotated[
         bool | None, typer.Option("--cells", help="Corr-Tensor: look for bad pixels, too.")
     ] = None,
+    missing: options.Missing = None,
     max_iter: Annotated[int | None, typer.Option(min=1, help="Most sweeps.")] = None,
     checkpoint: Annotated[
         str | None,
@@ -78,7 +80,7 @@ def fit(
     shape = options.parse_size(size)
     # The estimator holds the checkpoint.
     with exit_codes(voice), claimed(out, report, inputs=[where], reused=[checkpoint], force=force):
-        stack = open_stack(voice, where, shape, colour, axis)
+        stack = open_stack(voice, where, shape, colour, axis, missing)
         check_ranks_fit(model, stack)
         from corrtensor.clusters import on_cluster
         from corrtensor.storage import save
@@ -239,7 +241,8 @@ def write_samples(
         shape, dtype = (len(stack), *one), as_float(stack.dtype)
         drawn = Path(out).suffix.lower() in ("", *FORMATS)
         span = black_and_white(voice, stack) if drawn else None
-        with open_output(out, shape, dtype, names=stack.names, values=span) as write:
+        rate = getattr(stored(stack), "rate", None)
+        with open_output(out, shape, dtype, names=stack.names, values=span, rate=rate) as write:
             for block in blocks(voice, task, stack):
                 small = block if cores else model.transform(block)
                 write((model.inverse_transform(small) if pictures else small).reshape(-1, *one))
@@ -250,8 +253,9 @@ def write_samples(
 def black_and_white(voice: Voice, stack: "Stack") -> tuple[float, float]:
     """Return which values shall be black and white in pictures of samples."""
     whole = {"uint8": 255.0, "uint16": 65535.0}
-    if str(stack.dtype) in whole:
-        return 0.0, whole[str(stack.dtype)]
+    kind = str(stored(stack).dtype)
+    if kind in whole:
+        return 0.0, whole[kind]
     from numpy import isnan
 
     seen = [b[~isnan(b)] for b in blocks(voice, "range of values", stack)]

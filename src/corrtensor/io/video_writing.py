@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from fractions import Fraction
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -23,9 +24,13 @@ def even(pixels: np.ndarray) -> np.ndarray:
 
 @contextmanager
 def video_writer(
-    file: BinaryIO, suffix: str, shape: tuple[int, ...], values: tuple[float, float]
+    file: BinaryIO,
+    suffix: str,
+    shape: tuple[int, ...],
+    values: tuple[float, float],
+    rate: Fraction | None = None,
 ) -> Iterator[Callable[[np.ndarray], None]]:
-    """Open a video for samples of a shape, ``values`` being black and white.
+    """Open a video for samples of a shape, ``values`` being black and white, ``rate`` a second.
 
     Yields a function that takes the next samples.
     """
@@ -38,7 +43,7 @@ def video_writer(
     container, encoder = FORMATS[suffix]
     low, high = values
     with av.open(file, "w", format=container) as video:
-        stream: Any = video.add_stream(encoder, rate=FRAMES_PER_SECOND)
+        stream: Any = video.add_stream(encoder, rate=rate or FRAMES_PER_SECOND)
         stream.height, stream.width = (a + a % 2 for a in shape[1:3])
         stream.pix_fmt = "yuv420p"
 

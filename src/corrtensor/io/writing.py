@@ -17,6 +17,7 @@ import time
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from fractions import Fraction
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -61,15 +62,17 @@ def open_output(
     *,
     names: Sequence[str] | None = None,
     values: tuple[float, float] | None = None,
+    rate: Fraction | None = None,
 ) -> Iterator[Write]:
     """Open a file for samples that come in order, block by block; no other run may write it.
 
     ``where`` is the file, or ``file.h5::name``; a name without an ending is a folder of pictures,
-    which have ``names``, and in which ``values`` are black and white (by default 0 and 255).
+    which have ``names``, and in which ``values`` are black and white (by default 0 and 255). A
+    video has ``rate`` frames a second.
     Yields what takes the next samples.
     """
     path, name = split_output(where)
-    with held(path), open_kind(path, name, shape, dtype, names, values) as write:
+    with held(path), open_kind(path, name, shape, dtype, names, values, rate) as write:
         yield write
 
 
@@ -81,6 +84,7 @@ def open_kind(
     dtype: np.dtype,
     names: Sequence[str] | None,
     values: tuple[float, float] | None,
+    rate: Fraction | None,
 ) -> Iterator[Write]:
     """Open a file by its ending."""
     suffix = path.suffix.lower()
@@ -111,7 +115,7 @@ def open_kind(
     elif suffix in FORMATS:
         with (
             replacing(path) as file,
-            video_writer(file, suffix, shape, values or (0.0, 255.0)) as write,
+            video_writer(file, suffix, shape, values or (0.0, 255.0), rate) as write,
         ):
             yield write
     else:
