@@ -24,46 +24,43 @@ from corrtensor.cli.steps import (
 if TYPE_CHECKING:
     from corrtensor.io import Stack
 
-__all__ = ["add_commands"]
-
 PICTURES = "A folder for PNG pictures, a video such as .mp4, or a .npy, .npz, .h5::name, .zarr file"
 # Ranks unless they are given: of samples, and of the frames of a clip as vectors, in which one
 # direction is the light.
 SHARE, LIGHT = 0.95, 1
 
 
-def add_commands(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command()(repair)
+Foreground = Annotated[
+    str | None,
+    typer.Option(
+        help=f"Also write which cells were replaced, white on black. {PICTURES}.",
+        show_default=False,
+    ),
+]
+Ranks = Annotated[
+    str | None,
+    typer.Option(
+        help="As of fit; by default 0.95, of a clip 1. One number for a clip takes its frames as "
+        "vectors, several as pictures.",
+        show_default=False,
+    ),
+]
+Clip = Annotated[
+    bool | None,
+    typer.Option(
+        help="Samples are the frames of a camera that stands still; those of a video are.",
+        show_default=False,
+    ),
+]
 
 
 def repair(
     where: options.Input,
     out: Annotated[str, typer.Option("-o", "--out", help=f"{PICTURES}.")] = "repaired.npy",
-    foreground: Annotated[
-        str | None,
-        typer.Option(
-            help=f"Also write which cells were replaced, white on black. {PICTURES}.",
-            show_default=False,
-        ),
-    ] = None,
+    foreground: Foreground = None,
     trained: options.Trained = None,
-    ranks: Annotated[
-        str | None,
-        typer.Option(
-            help="As of fit; by default 0.95, of a clip 1. One number for a clip takes its frames "
-            "as vectors, several as pictures.",
-            show_default=False,
-        ),
-    ] = None,
-    clip: Annotated[
-        bool | None,
-        typer.Option(
-            help="Samples are the frames of a camera that stands still; by default those of a "
-            "video are.",
-            show_default=False,
-        ),
-    ] = None,
+    ranks: Ranks = None,
+    clip: Clip = None,
     cells: Annotated[
         bool, typer.Option(help="Look for bad cells; if not, only missing ones are filled.")
     ] = True,
@@ -136,8 +133,7 @@ def write(
     import numpy as np
 
     from corrtensor._engine.shapes import as_float
-    from corrtensor.io.video_writing import FORMATS
-    from corrtensor.io.writing import open_output
+    from corrtensor.io.writing import FORMATS, open_output
 
     shape, drawn = tuple(stack.shape), ("", *FORMATS)
     flat = tuple(model.sample_shape_) != shape[1:]
