@@ -30,6 +30,7 @@ def fit(
     cells: Annotated[
         bool | None, typer.Option("--cells", help="Corr-Tensor: look for bad pixels, too.")
     ] = None,
+    missing: options.Missing = None,
     max_iter: Annotated[int | None, typer.Option(min=1, help="Most sweeps.")] = None,
     checkpoint: Annotated[
         str | None,
@@ -60,7 +61,7 @@ def fit(
         exit_codes(voice),
         steps.claimed(out, report, inputs=[where], reused=[checkpoint], force=force),
     ):
-        stack = steps.open_stack(voice, where, shape, colour, axis)
+        stack = steps.open_stack(voice, where, shape, colour, axis, missing)
         check_ranks_fit(model, stack)
         from corrtensor.clusters import on_cluster
 
@@ -221,7 +222,8 @@ def write_samples(
         shape, dtype = (len(stack), *one), as_float(stack.dtype)
         drawn = Path(out).suffix.lower() in ("", *FORMATS)
         span = black_and_white(voice, stack) if drawn else None
-        with open_output(out, shape, dtype, names=stack.names, values=span) as write:
+        rate = getattr(steps.stored(stack), "rate", None)
+        with open_output(out, shape, dtype, names=stack.names, values=span, rate=rate) as write:
             for block in steps.blocks(voice, task, stack):
                 small = block if cores else model.transform(block)
                 write((model.inverse_transform(small) if pictures else small).reshape(-1, *one))
@@ -232,8 +234,9 @@ def write_samples(
 def black_and_white(voice: Voice, stack: "steps.Stack") -> tuple[float, float]:
     """Return which values shall be black and white in pictures of samples."""
     whole = {"uint8": 255.0, "uint16": 65535.0}
-    if str(stack.dtype) in whole:
-        return 0.0, whole[str(stack.dtype)]
+    kind = str(steps.stored(stack).dtype)
+    if kind in whole:
+        return 0.0, whole[kind]
     from numpy import isnan
 
     seen = [b[~isnan(b)] for b in steps.blocks(voice, "range of values", stack)]
