@@ -34,7 +34,7 @@ def leading(S: np.ndarray, k: int) -> np.ndarray:
 
 def energies_in(S: np.ndarray, U: np.ndarray) -> np.ndarray:
     """Return what a scatter has of energy along each of some directions."""
-    return np.asarray(np.vecdot(U, S @ U, axis=0))
+    return np.asarray(np.einsum("ij,ij->j", U, S @ U))
 
 
 def turned(old: Sequence[np.ndarray | None], new: Sequence[np.ndarray | None]) -> float:
