@@ -299,7 +299,7 @@ def test_sample_weights_count_up_to_a_factor(images):
 @pytest.mark.parametrize("scale", ["auto", "median"])
 @pytest.mark.parametrize("order", ORDERS)
 def test_wide_bandwidth_is_least_squares(make_samples, ranks_of, order, scale, alpha):
-    """Without outliers: with them, the two may come to rest in different places."""
+    """Without outliers: with them, the two may converge to different places."""
     X = make_samples(order, n_bad=0)
     robust = to_the_end(CorrTensor(ranks_of[order], alpha=alpha, beta=1e6, scale=scale), X)
     plain = to_the_end(MultilinearSubspace(ranks_of[order]), X)

@@ -5,8 +5,6 @@ stands as an escape, and what a spreadsheet would take for a formula has an apos
 Both can be undone.
 """
 
-from __future__ import annotations
-
 import re
 
 # What a spreadsheet computes; the apostrophe is here so that it can be undone.
@@ -16,32 +14,14 @@ LETTERS = {"n": "\n", "r": "\r", "t": "\t", "\\": "\\"}
 
 
 def visible(text: str) -> str:
-    r"""Return text with escapes for all that is not printed: ``\n``, ``\x1b``, ``\u202e``.
-
-    Examples
-    --------
-    >>> from corrtensor._base.names import visible
-    >>> print(visible("two\nlines"))
-    two\nlines
-    """
+    r"""Return text with escapes for all that is not printed: ``\n``, ``\x1b``, ``\u202e``."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def printable(name: str) -> str:
-    r"""Return a name as one line of text from which :func:`original` makes it again.
-
-    As :func:`visible`, and a backslash is doubled.
-
-    Examples
-    --------
-    >>> from corrtensor._base.names import original, printable
-    >>> print(printable("a\x1b[2J\n.png"))
-    a\x1b[2J\n.png
-    >>> original(printable("a\x1b[2J\n.png")) == "a\x1b[2J\n.png"
-    True
-    """
+    """Return a name as :func:`visible` text from which :func:`original` makes it again."""
     return visible(name.replace("\\", "\\\\"))
 
 
@@ -57,16 +37,7 @@ def original(text: str) -> str:
 
 
 def cell(name: str) -> str:
-    """Return a name as a cell of a table: printable, and no formula in any spreadsheet.
-
-    Examples
-    --------
-    >>> from corrtensor._base.names import cell, from_cell
-    >>> cell("=1+1.png")
-    "'=1+1.png"
-    >>> from_cell(cell("=1+1.png"))
-    '=1+1.png'
-    """
+    """Return a name as a cell of a table: printable, and no formula: ``'=1+1.png``."""
     text = printable(name)
     return f"'{text}" if text.startswith(FORMULA) else text
 

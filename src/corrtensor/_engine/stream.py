@@ -60,7 +60,7 @@ def begin(
     factors: tuple[np.ndarray | None, ...],
     residuals: np.ndarray,
 ) -> Stream:
-    """Start a stream where a fit of its first batch has come to rest."""
+    """Start a stream where a fit of its first batch has converged."""
     state = State((mean - source.origin) / source.unit, factors)
     return Stream(source.origin, source.unit, state, residuals[-RECENT:])
 

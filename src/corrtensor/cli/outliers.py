@@ -27,12 +27,6 @@ FEWEST, FEW = 3, 20
 COLUMNS = ("rank", "sample", "name", "score", "outlier", "reason")
 
 
-def add_commands(app: typer.Typer) -> None:
-    """Add the commands to the application."""
-    app.command()(outliers)
-    app.command()(restore)
-
-
 def outliers(
     where: options.Input,
     model: options.Trained = None,
@@ -170,7 +164,6 @@ def tell(
             {**dict(zip(COLUMNS, row, strict=True)), "outlier": bool(row[4])} for row in rows
         ],
         "duplicates": [[names[k] for k in group] for group in groups],
-        **{key: None if path is None else str(path) for key, path in files.items()},
         "skipped": [{"name": entry.name, "reason": entry.reason} for entry in stack.skipped],
     }
     lines = [f"{flagged} of {len(names)} samples are outliers (score above {ranking.cut:.4g})"]
@@ -183,10 +176,7 @@ def tell(
         copies = sum(map(len, groups)) - len(groups)
         lines.append(f"{copies} copies of {len(groups)} samples:")
         lines += ["      " + ", ".join(printable(names[k]) for k in g) for g in groups[: len(rows)]]
-    words = {"csv": "All samples", "report": "Page", "copied_to": "Copied to",
-             "moved_to": "Moved to", "manifest": "To undo: corrtensor restore"}  # fmt: skip
-    lines += [f"{words[key]}: {path}" for key, path in files.items() if path is not None]
-    voice.result(record, *lines)
+    voice.result(record, *lines, **files)
 
 
 def restore(

@@ -19,13 +19,6 @@ from corrtensor.cli.steps import (
     times,
 )
 
-__all__ = ["add_commands"]
-
-
-def add_commands(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command()(repair)
-
 
 def repair(
     where: options.Input,

@@ -14,7 +14,7 @@ from corrtensor.cli.output import Voice
 if TYPE_CHECKING:
     import numpy as np
 
-    from corrtensor.io import Stack
+    from corrtensor.io import Stack as Stack
 
 BLOCK_BYTES = 1 << 24
 
@@ -73,6 +73,14 @@ def load_model(path: str, *needs: str) -> Any:
             f"{path} holds a {type(model).__name__}, which cannot {missing[0].replace('_', ' ')}"
         )
     return model
+
+
+def save_model(model: Any, path: str | None) -> None:
+    """Write a model file, if one is wanted."""
+    from corrtensor.storage import save
+
+    if path is not None:
+        save(model, path)
 
 
 def check_shape(path: str, model: Any, stack: "Stack", where: str) -> None:

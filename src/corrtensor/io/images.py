@@ -7,8 +7,6 @@ Regular files are opened, by a few decoders that are named here. A link to a fil
 it stays in the folder, a link to a folder never: so there are no loops.
 """
 
-from __future__ import annotations
-
 import os
 import warnings
 from collections import Counter
@@ -300,7 +298,7 @@ def decode_all(
 ) -> tuple[Any, list[str], list[Skipped]]:
     """Decode every picture once; return the array, the names in it, and what was left out."""
     shape = (len(names), *look.shape)
-    spool = Spool(shape, look.dtype) if Spool.fits(shape, look.dtype) else None
+    spool = Spool(look.shape, look.dtype) if Spool.fits(shape, look.dtype) else None
     kept: list[str] = []
     skipped = []
     for done, (name, pixels) in enumerate(decoded(folder, names, look), start=1):
@@ -308,14 +306,11 @@ def decode_all(
             skipped.append(pixels)
         else:
             if spool is not None:
-                spool.write(len(kept), pixels)
+                spool.add(pixels[None])
             kept.append(name)
         if progress is not None:
             progress(done, len(names))
-    if spool is None:
-        return Pictures(folder, kept, look), kept, skipped
-    spool.shape = (len(kept), *look.shape)
-    return spool, kept, skipped
+    return Pictures(folder, kept, look) if spool is None else spool, kept, skipped
 
 
 def decoded(

@@ -4,8 +4,6 @@ A model file is a zip archive of ``model.json`` and one ``.npy`` for each array,
 its last bytes are a checksum of all the others. ``docs/model-files.md`` has the format.
 """
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import json

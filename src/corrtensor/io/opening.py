@@ -1,7 +1,5 @@
 """Which reader opens what."""
 
-from __future__ import annotations
-
 import errno
 import math
 import os

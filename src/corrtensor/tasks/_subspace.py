@@ -5,8 +5,6 @@ A subspace is any transformer of samples. One rule says whether it is fitted: in
 samples of the task, whether it had been fitted before or not.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
