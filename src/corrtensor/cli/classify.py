@@ -59,9 +59,9 @@ def classify(
         exit_codes(voice),
         steps.claimed(table, out, inputs=[where, train, model, labels], force=force),
     ):
-        stack = steps.open_stack(voice, where, *reading)
+        fitted: Any = None if model is None else steps.load_model(model, "predict_proba")
+        stack = steps.open_stack(voice, where, *reading, like=fitted)
         if model is not None:
-            fitted = steps.load_model(model, "predict_proba")
             steps.check_shape(model, fitted, stack, where)
         else:
             source = stack if train is None else steps.open_stack(voice, train, *reading)

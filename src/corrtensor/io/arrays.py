@@ -4,9 +4,11 @@
 two or more axes is taken.
 """
 
+import base64
 import io
 import math
 import os
+import struct
 import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -16,6 +18,7 @@ import numpy as np
 
 from corrtensor._base.extras import need
 from corrtensor._base.files import check_regular, is_inside, open_regular
+from corrtensor._base.gaps import Gapped
 from corrtensor.io.stack import InputError, Spool, Turned, reading
 
 NUMBERS = "fiub"
@@ -136,7 +139,27 @@ def open_hdf5(path: Path, name: str | None, least: int) -> Any:
         refuse_elsewhere(h5py, dataset, path)
         # Of a type that NumPy lacks, this raises.
         np.dtype(dataset.dtype)
-        return dataset
+        return without_fill(dataset, dataset.attrs)
+
+
+def without_fill(array: Any, attributes: Mapping[str, Any]) -> Any:
+    """Return an array that reads as NaN where it holds what its file says is missing.
+
+    That is ``_FillValue`` or ``missing_value``, as netCDF and xarray name it. What zarr itself
+    calls the fill value of an array is zero as a rule; xarray means it only in version 2.
+    """
+    values = [attributes.get(name) for name in ("_FillValue", "missing_value")]
+    version = getattr(getattr(array, "metadata", None), "zarr_format", None)
+    if version == 2 and "_ARRAY_DIMENSIONS" in attributes:
+        values.append(array.fill_value)
+    for value in values:
+        if version == 3 and isinstance(value, str):
+            # xarray's way to put a floating-point number into JSON.
+            value = struct.unpack("<d", base64.b64decode(value))[0]
+        for one in np.ravel(np.asarray([] if value is None else value)):
+            if one.dtype.kind in "fiu" and not np.isnan(one):
+                array = Gapped(array, one.item())
+    return array
 
 
 def datasets_of(h5py: Any, file: Any, path: Path) -> Iterator[tuple[str, Any]]:
@@ -244,7 +267,7 @@ def open_zarr(path: Path, name: str | None, least: int) -> Any:
         elif name is not None:
             raise InputError(f"{path} is one array; it has none called {name}")
         check_codecs(array, path)
-        return with_chunks(array, path)
+        return without_fill(with_chunks(array, path), array.attrs)
 
 
 def with_chunks(array: Any, path: Path) -> Any:

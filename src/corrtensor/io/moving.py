@@ -107,7 +107,9 @@ def restore(manifest: Path) -> int:
     """Move the files of a manifest back where they were, and return how many.
 
     Those that are back already are passed over; what is in the place of one is not overwritten.
+    The folder that holds the manifest will do as well.
     """
+    manifest = manifest / MANIFEST if manifest.is_dir() else manifest
     with open_regular(manifest) as file:
         lines = file.read().splitlines()
     try:

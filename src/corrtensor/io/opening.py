@@ -15,7 +15,7 @@ from corrtensor.io.stack import InputError, Progress, Stack, Turned
 from corrtensor.io.tiff import open_tiff
 from corrtensor.io.video import VIDEO_SUFFIXES, open_video
 
-HDF5_SUFFIXES = (".h5", ".hdf5", ".hdf", ".he5")
+HDF5_SUFFIXES = (".h5", ".hdf5", ".hdf", ".he5", ".nc")
 TIFF_SUFFIXES = (".tif", ".tiff")
 # Bytes that any file may claim, and how often its own size a larger one may.
 BELIEVED, MOST_COMPRESSED = 1 << 28, 10_000

@@ -139,3 +139,15 @@ class Turned:
         key = tuple(rows if k == stored_axis else slice(None) for k in range(n))
         block = np.asarray(self.array[key])
         return np.moveaxis(block.T if self.reverse else block, self.axis, 0)
+
+
+class Flat:
+    """An array on disk seen with its samples as vectors."""
+
+    def __init__(self, array: Any) -> None:
+        self.array, self.dtype = array, np.dtype(array.dtype)
+        self.shape = (int(array.shape[0]), math.prod(int(a) for a in array.shape[1:]))
+
+    def __getitem__(self, rows: slice) -> np.ndarray:
+        block = np.asarray(self.array[rows])
+        return block.reshape(len(block), self.shape[1])
