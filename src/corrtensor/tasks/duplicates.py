@@ -8,8 +8,6 @@ a sixteenth of that where it is noise. What is kept of a sample is 1 kB whatever
 is compared with few others.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Sequence
