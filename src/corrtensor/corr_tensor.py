@@ -258,12 +258,13 @@ class CorrTensor(MultilinearSubspace):
         verdict: Verdict | None,
     ) -> Solution:
         state = self._first_state(source, start)
+        if isinstance(source, CompletedSource):
+            # What is completed settles slowly, when the subspace has long done so.
+            options = replace(options, tol=SETTLED * options.tol)
         if self.cells and isinstance(source, CompletedSource):
             begun = doubted_start(source, state, options, prior, self._bandwidth())
             state, self.cell_bandwidth_ = begun[0], begun[2]
             self.cell_scale_ = source.unit * begun[1]
-            # The doubt settles slowly, when the subspace has long done so.
-            options = replace(options, tol=SETTLED * options.tol)
         if verdict is None or not len(verdict.accepted):
             return replace(solve(source, state, loss, options, prior), prior=prior)
         state = measured(source, state)

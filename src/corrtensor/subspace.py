@@ -116,8 +116,8 @@ class MultilinearSubspace(CallbackSupportMixin, PartialFit, CoreDistances, Likel
         :meth:`score_distances`.
     explained_variance_, explained_variance_ratio_ : ndarray of shape ``core_shape_``
         Variance of each entry of the cores, samples counting by their weights, and its share of
-        the variance of whole samples. The shares add up to what is explained in all. From a
-        thousand samples at least; of more than 2000, from every second to fourth.
+        the variance of whole samples. The shares add up to what is explained in all. Of more
+        than 500 tensors, those of single entries come from 500 to 2000 drawn by their weights.
     explained_variance_ratio_by_mode_ : tuple of ndarray
         The shares of the directions of each mode, added up over the other modes.
     noise_variance_ : float
@@ -267,8 +267,9 @@ class MultilinearSubspace(CallbackSupportMixin, PartialFit, CoreDistances, Likel
             source, weight = completed(source, weight) if missing else (source, weight)
             solution = self._solve(source, weight, options)
             self._keep(solution, as_float(np.dtype(X.dtype)))
-            self._learn_cores(source, times(solution.weights, weight))
-            self._learn_variances(source, times(solution.weights, weight))
+            counted = times(solution.weights, weight)
+            squares = self._learn_cores(source, counted, solution.state.energies)
+            self._learn_variances(squares, counted)
         return solution
 
     def _solve(self, source: Source, weight: np.ndarray | None, options: Options) -> Solution:

@@ -32,6 +32,11 @@ def leading(S: np.ndarray, k: int) -> np.ndarray:
     return fix_signs(U[:, ::-1])
 
 
+def energies_in(S: np.ndarray, U: np.ndarray) -> np.ndarray:
+    """Return what a scatter has of energy along each of some directions."""
+    return np.asarray(np.einsum("ij,ij->j", U, S @ U))
+
+
 def turned(old: Sequence[np.ndarray | None], new: Sequence[np.ndarray | None]) -> float:
     """Return how far the projectors moved: the largest root mean square sine of the angles."""
     # What U leaves of V, and not 1 - |U'V|^2, in which half of the digits are lost.

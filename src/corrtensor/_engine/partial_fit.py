@@ -82,7 +82,7 @@ class PartialFit:
             # A batch may be too small to learn the cores from; what is known is turned along.
             self.core_location_, self.core_scale_ = known.location, known.scale
             if batch.weights.sum() >= FEWEST_DRAWN:
-                self._learn_cores(source, batch.weights)
-                self._learn_variances(source, batch.weights)
+                squares = self._learn_cores(source, batch.weights, {})
+                self._learn_variances(squares, batch.weights)
             self.loss_, self.n_samples_seen_ = batch.loss, self._stream.n_seen
         return self

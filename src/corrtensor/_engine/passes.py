@@ -171,6 +171,12 @@ class Projection:
         """The factors as the products like them."""
         return working_copy(self.factors, self.dtype)
 
+    @property
+    def core_shape(self) -> tuple[int, ...]:
+        """The shape of a core, without columns of zeros."""
+        modes = zip(self.mean.shape, self.factors, strict=True)
+        return tuple(a if U is None else U.shape[1] for a, U in modes)
+
     @cached_property
     def m(self) -> np.ndarray:
         """The mean in the type of the blocks."""

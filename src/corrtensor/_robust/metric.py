@@ -118,8 +118,8 @@ def count_copies(entries: np.ndarray, share: float) -> np.ndarray:
     """Return how many samples are within a share of the typical squared distance of each."""
     norms = row_squares(entries)
     # None at more than a typical size: a huge sample must not make all others look alike.
-    sizes = np.sqrt(np.maximum(norms / np.median(norms), 1))
-    rows = (entries / sizes[:, None]).astype(np.float32)
+    sizes = np.sqrt(np.maximum(norms, np.median(norms)))
+    rows = (entries / np.where(sizes > 0, sizes, 1)[:, None]).astype(np.float32)
     norms = row_squares(rows)
     apart = norms[:, None] + norms - 2 * (rows @ rows.T)
     # At least itself, whatever rounding says.

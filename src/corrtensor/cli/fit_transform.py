@@ -98,11 +98,16 @@ def build(method: str, ranks: Any, settings: dict[str, Any]) -> Any:
 
 
 def check_ranks_fit(model: Any, stack: "steps.Stack") -> None:
-    """Raise a ``BadParameter`` if the ranks do not go with the shape of the samples."""
+    """Raise a ``BadParameter`` if the ranks do not go with the shape of the samples.
+
+    Two ranks are enough for pictures with colours, which then stay as they are.
+    """
     from corrtensor._engine.ranks import check_ranks
     from corrtensor.subspace import MultilinearSubspace
 
     if isinstance(model, MultilinearSubspace):
+        if isinstance(model.ranks, tuple) and len(model.ranks) == 2 and stack.shape[3:] == (3,):
+            model.set_params(ranks=(*model.ranks, None))
         try:
             check_ranks(model.ranks, stack.shape[1:])
         except (ValueError, TypeError) as error:
@@ -135,7 +140,7 @@ def fit_lines(record: dict[str, Any]) -> tuple[str, str]:
     return (
         f"{record['n_samples']} samples of {steps.times(record['sample_shape'])}, "
         f"cores of {steps.times(record['ranks'])}{sweeps}, {record['seconds']:.1f} s",
-        f"{len(rejected)} outliers (weight below one half){names}",
+        f"{len(rejected)} rejected by the fit (weight below one half){names}",
     )
 
 
@@ -207,7 +212,7 @@ def write_samples(
         raise typer.BadParameter(str(error)) from None
     with exit_codes(voice), steps.claimed(inputs=[path, where], later=[out], force=force):
         model = steps.load_model(path, "transform", "inverse_transform")
-        stack = steps.open_stack(voice, where, *reading)
+        stack = steps.open_stack(voice, where, *reading, like=model)
         cores = pictures and tuple(stack.shape[1:]) == model.core_shape_ != model.sample_shape_
         if not cores:
             steps.check_shape(path, model, stack, where)
@@ -223,7 +228,7 @@ def write_samples(
                 small = block if cores else model.transform(block)
                 write((model.inverse_transform(small) if pictures else small).reshape(-1, *one))
         record = {"out": out, "n_samples": len(stack), "shape": shape, "dtype": str(dtype)}
-        voice.result(record, f"{steps.times(shape)} numbers: {out}")
+        voice.result(record, f"{len(stack)} times {steps.times(one)} numbers: {out}")
 
 
 def black_and_white(voice: Voice, stack: "steps.Stack") -> tuple[float, float]:

@@ -69,7 +69,7 @@ def outliers(
         raise typer.BadParameter(f"{where} is no folder: there are no files to copy or move")
     with exit_codes(voice), claimed(table, report, inputs=[where, model], force=force):
         subspace = None if model is None else load_model(model)
-        stack = open_stack(voice, where, shape, colour, axis, missing)
+        stack = open_stack(voice, where, shape, colour, axis, missing, like=subspace)
         if subspace is not None:
             check_shape(str(model), subspace, stack, where)
         detector, ranking = ranking_of(voice, subspace, chosen, contamination, stack)
@@ -179,7 +179,8 @@ def tell(
     ]
     if groups:
         copies = sum(map(len, groups)) - len(groups)
-        lines.append(f"{copies} copies of {len(groups)} samples:")
+        said = f"{copies} {'copy' if copies == 1 else 'copies'}, in groups of the same picture"
+        lines.append(said + (":" if rows else ""))
         lines += ["      " + ", ".join(printable(names[k]) for k in g) for g in groups[: len(rows)]]
     voice.result(record, *lines, **files)
 

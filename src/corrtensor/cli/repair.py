@@ -88,12 +88,12 @@ def repair(
             raise typer.BadParameter(str(error)) from None
     chosen = None if ranks is None else options.parse_ranks(ranks)
     with exit_codes(voice), claimed(inputs=[where, trained], later=files, force=force):
-        stack = open_stack(voice, where, options.parse_size(size), colour, axis, missing)
+        model = None if trained is None else load_model(trained, "repair")
+        stack = open_stack(voice, where, options.parse_size(size), colour, axis, missing, model)
         if trained is None:
             clip = hasattr(stored(stack), "rate") if clip is None else clip
             model = fitted(voice, stack, chosen, clip, cells)
         else:
-            model = load_model(trained, "repair")
             check_shape(trained, model, stack, where)
         counts = write(voice, model, stack, out, foreground)
         record = {"out": out, "foreground": foreground, "n_samples": len(stack)}

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import math
 import os
 import time
 from collections.abc import Iterator, Sequence
@@ -27,11 +28,18 @@ def open_stack(
     colour: bool | None = None,
     axis: int = 0,
     missing: float | None = None,
+    like: Any = None,
 ) -> "Stack":
-    """Open samples, and list what had to be left out; ``missing`` reads as NaN."""
+    """Open samples, and list what had to be left out; ``missing`` reads as NaN.
+
+    Pictures are read at the size of the samples of a model that they shall be ``like``.
+    """
     from corrtensor._base.gaps import Gapped
     from corrtensor.io import open_samples
 
+    known: Any = getattr(like, "sample_shape_", ())
+    if size is None and os.path.isdir(where) and known[2:] in ((), (3,)) and len(known) > 1:
+        size, colour = known[:2], len(known) == 3 if colour is None else colour
     with voice.progress("reading images") as update:
         stack = open_samples(where, size=size, colour=colour, axis=axis, progress=update)
     if stack.note:
@@ -106,10 +114,7 @@ def check_shape(path: str, model: Any, stack: "Stack", where: str) -> None:
 
 def blocks(voice: Voice, label: str, stack: "Stack") -> Iterator["np.ndarray"]:
     """Yield the samples in blocks, with a bar."""
-    each = max(1, stack.dtype.itemsize)
-    for a in stack.shape[1:]:
-        each *= a
-    step = max(1, BLOCK_BYTES // each)
+    step = max(1, BLOCK_BYTES // (stack.dtype.itemsize * math.prod(stack.shape[1:])))
     with voice.progress(label) as update:
         for lo in range(0, len(stack), step):
             yield stack[lo : lo + step]

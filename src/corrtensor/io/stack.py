@@ -36,7 +36,7 @@ def reading(path: Path, what: str, *machine: type[Exception]) -> Iterator[None]:
         if isinstance(error, (InputError, ImportError, *machine)):
             raise
         # What FFmpeg takes for the name of the file is a number.
-        why = getattr(error, "strerror", None) or error
+        why = getattr(error, "strerror", None) or str(error) or type(error).__name__
         raise InputError(f"{path} is no {what}: {why}") from error
 
 
@@ -89,7 +89,8 @@ class Spool:
     def __init__(self, sample_shape: tuple[int, ...], dtype: np.dtype) -> None:
         self.shape, self.dtype = (0, *sample_shape), np.dtype(dtype)
         self.row_bytes = math.prod(sample_shape) * self.dtype.itemsize
-        self._file = tempfile.TemporaryFile()  # noqa: SIM115 (it lives as long as the array)
+        # Without a buffer: on a full disk, nothing is left to be written when it is closed.
+        self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 (it lives as long as this)
         weakref.finalize(self, self._file.close)
 
     @staticmethod
@@ -100,8 +101,9 @@ class Spool:
 
     def add(self, samples: np.ndarray) -> None:
         """Store more samples."""
-        self._file.write(np.ascontiguousarray(samples, self.dtype).tobytes())
-        self._file.flush()
+        content = np.ascontiguousarray(samples, self.dtype).tobytes()
+        while content:
+            content = content[self._file.write(content) :]
         self.shape = (self.shape[0] + len(samples), *self.shape[1:])
 
     def __getitem__(self, rows: slice) -> np.ndarray:

@@ -87,7 +87,8 @@ def survey(model: Any, X: Any) -> Survey:
     order = np.argsort(-measured.unusual, kind="stable")
     painter = choose_range(source, measured, np.dtype(checked.dtype))
     drawn = choose_drawn(order)
-    side = tile_side(len(drawn))
+    # So large that all together stay small.
+    side = min(LARGEST_TILE, max(SMALLEST_TILE, math.isqrt(TILE_PIXELS // len(drawn))))
     weights = np.ones(source.n_samples) if measured.weights is None else measured.weights
     tiles, squares, energy = [], np.zeros(subspace.core_shape), 0.0
     torn = subspace.doubts
@@ -126,9 +127,3 @@ def choose_drawn(order: np.ndarray) -> np.ndarray:
     rest = order[half:]
     even = rest[np.linspace(0, len(rest) - 1, half).astype(int)]
     return np.sort(np.concatenate([order[:half], even]))
-
-
-def tile_side(count: int) -> int:
-    """Return the longer side of the tiles, so that all together stay small."""
-    side = math.isqrt(TILE_PIXELS // count)
-    return min(LARGEST_TILE, max(SMALLEST_TILE, side))

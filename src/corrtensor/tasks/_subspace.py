@@ -33,12 +33,21 @@ from corrtensor.losses.scale import lower_quantile, weighted_quantiles
 SAME = 1e-4
 
 
+def unfitted(subspace: Any, default: Any) -> Any:
+    """Return a clone of a subspace; that is an estimator, not its ranks."""
+    if subspace is None:
+        return default
+    if not hasattr(subspace, "fit"):
+        raise TypeError(f"subspace={subspace!r} must be an estimator: CorrTensor({subspace!r})?")
+    return clone(subspace)
+
+
 def fit_subspace(subspace: Any, X: Any, sample_weight: ArrayLike | None = None) -> Any:
     """Return a fitted subspace: a frozen one itself, a clone of any other fitted to X."""
     if isinstance(subspace, FrozenEstimator):
         check_is_fitted(subspace)
         return subspace
-    subspace = clone(CorrTensor() if subspace is None else subspace)
+    subspace = unfitted(subspace, CorrTensor())
     if sample_weight is not None and has_fit_parameter(subspace, "sample_weight"):
         return subspace.fit(X, sample_weight=sample_weight)
     return subspace.fit(X)
