@@ -173,7 +173,9 @@ class Model:
                 q = np.minimum(np.square(t), FARTHEST)
                 e = np.exp(0.5 - np.square(q))
                 v = math.sqrt(2) * q * e
-                of = np.repeat(np.arange(n), np.diff(np.searchsorted(doubted, cells * np.arange(n + 1))))
+                of = np.repeat(
+                    np.arange(n), np.diff(np.searchsorted(doubted, cells * np.arange(n + 1)))
+                )
                 extra += np.bincount(of, (2 - e) / math.sqrt(2) * np.square(r / t), minlength=n)
                 # Zero, but for infinities: these are refused.
                 flat[doubted] = r - r
