@@ -55,14 +55,12 @@ def page_file(faces, tmp_path_factory):
     names = [f"{'noise' if bad else 'face'}_{i:03d}.png" for i, bad in enumerate(is_noise)]
     detector = ct.TensorOutlierDetector(FrozenEstimator(model)).fit(X)
     names[int(detector.score_samples(X).argmin())] = EVIL
-    clusters = ct.DensityPeaksKMeans(3, subspace=FrozenEstimator(model), random_state=0).fit(X)
     return write_page(
         tmp_path_factory.mktemp("page") / "faces.html",
         model,
         X,
         names=names,
         labels=np.where(is_noise, "noise", "face"),
-        clusters=clusters,
         title="Eighty faces, twelve of noise",
     )
 
@@ -192,7 +190,7 @@ def test_the_slider_changes_the_picture(visit, page_file):
     assert picture.evaluate("p => p.decode().then(() => p.naturalWidth)") == 25
 
 
-@pytest.mark.parametrize("chart", ["map", "weights", "decision"])
+@pytest.mark.parametrize("chart", ["map", "weights"])
 def test_pointing_at_a_mark_shows_the_file_name(visit, page_file, chart):
     page = visit(page_file)
     drawn = page.locator(f"[data-chart={chart}]")
@@ -299,7 +297,6 @@ def test_other_kinds_of_samples(visit, tmp_path, shape):
     model = ct.CorrTensor(ranks=tuple(min(4, a - 1) for a in shape)).fit(X)
     page = visit(write_page(tmp_path / "page.html", model, X, most=10))
     assert page.locator("tbody tr").count() == 10
-    assert page.locator("#clusters").count() == 0
     keep(page, f"order-{len(shape)}-{shape[-1]}")
 
 

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -307,3 +308,19 @@ def test_reading_an_array_of_another_library_copies_nothing(planted):
     from corrtensor._engine.containers import bare
 
     assert np.shares_memory(bare(xp.asarray(planted)), planted)
+
+
+# Words
+
+
+def test_what_users_look_for_has_the_name_they_know(planted):
+    with pytest.warns(ConvergenceWarning, match="did not converge in max_iter=1"):
+        model = CorrTensor((4, 3), max_iter=1).fit(planted)
+    assert not model.converged_
+    assert model.n_iter_ == 1
+    assert 0 < model.explained_variance_ratio_.sum() < 1
+    assert model.noise_variance_ > 0
+    assert model.score_distances(planted).shape == model.residuals(planted).shape == (200,)
+    assert CorrTensor(breakdown=0.2).get_params()["breakdown"] == 0.2
+    flagged = ct.TensorOutlierDetector(contamination=0.1).fit(planted).predict(planted) == -1
+    assert flagged.sum() == 20

@@ -74,6 +74,8 @@ class MultilinearSubspace(CallbackSupportMixin, PartialFit, CoreDistances, Likel
         Shape of one sample when X is given flattened; one entry may be -1.
     sample_dim : str, default=None
         The dim of an ``xarray.DataArray`` that counts the samples; ``None`` is the first.
+    missing_values : float, default=nan
+        What stands for a missing cell, beside NaN and masks: -1, say (:term:`missing_values`).
     output : {"auto", "tensor", "flat"}, default="auto"
         How :meth:`transform` gives the cores: as tensors, as rows of features, or as what follows
         is likely to need (:term:`output`).
@@ -105,10 +107,8 @@ class MultilinearSubspace(CallbackSupportMixin, PartialFit, CoreDistances, Likel
         Squared distance of each sample from the subspace.
     objective_ : ndarray of shape (n_sweeps,)
         Value of the objective after each sweep.
-    n_iter_ : int
-        Sweeps run.
-    converged_ : bool
-        Whether the sweeps converged.
+    n_iter_, converged_ : int, bool
+        Sweeps run, and whether they converged.
     loss_ : loss object
         The loss with its constants frozen.
     core_location_, core_scale_ : ndarray of shape ``core_shape_``
@@ -124,10 +124,8 @@ class MultilinearSubspace(CallbackSupportMixin, PartialFit, CoreDistances, Likel
         Variance of one entry of what the subspace does not explain.
     n_components_ : int
         Entries of a core.
-    ranks_ : tuple of int
-        Shape of a core.
-    sample_shape_, core_shape_ : tuple of int
-        Shapes of a sample and of a core.
+    sample_shape_, core_shape_, ranks_ : tuple of int
+        Shape of a sample, and, by two names, of a core.
     n_features_in_ : int
         Entries of a sample.
 
@@ -160,6 +158,7 @@ class MultilinearSubspace(CallbackSupportMixin, PartialFit, CoreDistances, Likel
         order: int | None = None,
         sample_shape: tuple[int, ...] | None = None,
         sample_dim: str | None = None,
+        missing_values: float = np.nan,
         output: str = "auto",
         max_iter: int = 100,
         tol: float = 1e-6,
@@ -176,6 +175,7 @@ class MultilinearSubspace(CallbackSupportMixin, PartialFit, CoreDistances, Likel
         self.order = order
         self.sample_shape = sample_shape
         self.sample_dim = sample_dim
+        self.missing_values = missing_values
         self.output = output
         self.max_iter = max_iter
         self.tol = tol

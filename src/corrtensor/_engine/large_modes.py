@@ -3,7 +3,7 @@
 A pass adds up ``T = S Q`` for an orthonormal basis ``Q`` that holds the present factor and some
 spare directions. The Nystrom approximation ``T (Q'T)^-1 T'`` never exceeds the scatter ``S`` and
 equals it on ``Q``, so its leading vectors explain at least what the present factor does: sweeps
-descend as they do with ``S`` itself, and come to rest where they would (``docs/decisions/0004``).
+descend as they do with ``S`` itself, and converge where they would (``docs/decisions/0004``).
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ kept, nothing of the data's size.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -16,11 +17,11 @@ from typing import Any
 import numpy as np
 
 from corrtensor._engine.arrays.origin import choose_pilots, usual
-from corrtensor._engine.arrays.source import Source
+from corrtensor._engine.arrays.source import WORTH_HOLDING, Source
 from corrtensor._engine.passes import Blocks, Part, Projection, SweepPass
 from corrtensor._engine.state import State
 from corrtensor._engine.weights import times
-from corrtensor._robust.cells import Block, Model
+from corrtensor._robust.cells import Block, Model, repaired
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,11 +232,22 @@ class CompletedSource(Source):
         model = Model(self.model.mean, self.model.factors, np.dtype(np.float64), self.model.width)
         x = (rows - self.origin) / self.unit
         block = model.complete(x, self.cores[indices].astype(np.float64))
-        x = block.x * self.unit + self.origin
-        # What was moved nowhere is returned as it is, to the last digit.
-        return np.where(block.x == (rows - self.origin) / self.unit, rows, x)
+        return repaired(rows, block._replace(expected=block.expected * self.unit + self.origin))
 
-    def chosen(self, drawn: np.ndarray) -> CompletedSource:
+    def chosen(self, drawn: np.ndarray) -> Source:
+        """Return a source of some of the samples as they are completed now."""
+        if len(drawn) * math.prod(self.sample_shape) * self.dtype.itemsize > WORTH_HOLDING:
+            return self.some(drawn)
+        # Completed once, not in every pass.
+        return Source(
+            self.take(drawn).astype(self.dtype),
+            origin=self.origin,
+            unit=self.unit,
+            n_jobs=self.n_threads,
+            block_size=min(self.block_size, len(drawn)),
+        )
+
+    def some(self, drawn: np.ndarray) -> CompletedSource:
         """Return a source of some of the samples, completed alike."""
         return CompletedSource(
             self.inner.chosen(drawn), self.model, self.cores[drawn], self.share[drawn]

@@ -26,11 +26,11 @@ BANDWIDTH = 4.0
 TIGHTENING = (1.0, 0.5, 0.5, 1.0)
 # Wider ones are tried as long as more than a share of the cells, and a share of those doubted, are
 # explained by a plain fit: these are no errors but a rare kind, such as faces lit from one side.
-WIDER, EXPLAINED, RARE = (1.0, 1.5, 2.25, 3.4, 5.0), 3e-4, 0.015
+WIDER, EXPLAINED, RARE = (1.0, 1.5, 2.25, 3.4), 3e-4, 0.015
 # A normal distribution's standard deviation over its median absolute deviation.
 SIGMA = 1.4826
-SPARSE = (
-    "cells=True: at more than half of the places most samples agree to the last digit, as in "
+DRAWN_BY_HAND = (
+    "cells=True: whatever the bandwidth, a plain fit explains cells that would be doubted, as in "
     "drawings and digits, where strokes would be taken for errors: no cell is doubted"
 )
 
@@ -41,12 +41,6 @@ def spread_of(R: np.ndarray) -> np.ndarray:
     known = away[~np.isnan(away)]
     typical = float(np.median(known)) or float(known.mean()) or 1.0
     return SIGMA * np.maximum(np.where(np.isnan(away), typical, away), typical)
-
-
-def are_sparse(source: CompletedSource) -> bool:
-    """Tell whether at most places most samples agree, as in drawings: strokes look like errors."""
-    x = np.concatenate([x for _, _, x in source.inner.blocks(0, source.n_samples)])
-    return bool(np.mean(middle(np.abs(x - middle(x))) == 0) > 0.5)
 
 
 def residual_cells(source: CompletedSource) -> np.ndarray:
@@ -69,10 +63,7 @@ def doubted_start(
     counting = np.flatnonzero(source.share if weights is None else weights * source.share)
     size = max(FEWEST, min(DRAWN, DRAWN_BYTES // (8 * math.prod(source.sample_shape))))
     places = np.linspace(0, len(counting) - 1, min(size, len(counting))).astype(int)
-    some = source.chosen(counting[np.unique(places)])
-    if are_sparse(some):
-        warnings.warn(SPARSE, UserWarning, stacklevel=7)
-        bandwidth = math.inf
+    some = source.some(counting[np.unique(places)])
     start = replace(start, norms=None, squares=None, counted=None)
     plain = replace(solve(some, start, Power(2.0), options.brief(1)).state, squares=None)
     kept, cores = residual_cells(some), some.cores.copy()
@@ -88,6 +79,9 @@ def doubted_start(
         explained = np.abs(kept[doubted]) < np.abs(left[doubted]) / 2
         if explained.sum() <= max(EXPLAINED * kept.size, RARE * explained.size):
             break
+    else:
+        warnings.warn(DRAWN_BY_HAND, UserWarning, stacklevel=7)
+        wider, solved = math.inf, plain
     state = replace(solved, norms=None, squares=None, counted=None)
     source.settle(state, wider * bandwidth * sigma)
     return state, sigma, wider * bandwidth

@@ -119,9 +119,9 @@ def count_copies(entries: np.ndarray, share: float) -> np.ndarray:
     """Return how many samples are within a share of the typical squared distance of each."""
     norms = row_squares(entries)
     # None at more than a typical size: a huge sample must not make all others look alike.
-    sizes = np.sqrt(np.maximum(norms / np.median(norms), 1))
-    rows = entries * (1 / sizes).astype(entries.dtype)[:, None]
-    rows = rows.astype(np.float32, copy=False)
+    sizes = np.sqrt(np.maximum(norms, np.median(norms)))
+    each = (1 / np.where(sizes > 0, sizes, 1)).astype(entries.dtype)
+    rows = (entries * each[:, None]).astype(np.float32, copy=False)
     norms = row_squares(rows)
     apart = norms[:, None] + norms - 2 * (rows @ rows.T)
     # At least itself, whatever rounding says.

@@ -27,12 +27,6 @@ FEWEST, FEW = 3, 20
 COLUMNS = ("rank", "sample", "name", "score", "outlier", "reason")
 
 
-def add_commands(app: typer.Typer) -> None:
-    """Add the commands to the application."""
-    app.command()(outliers)
-    app.command()(restore)
-
-
 def outliers(
     where: options.Input,
     model: options.Trained = None,
@@ -73,7 +67,7 @@ def outliers(
         raise typer.BadParameter(f"{where} is no folder: there are no files to copy or move")
     with exit_codes(voice), claimed(table, report, inputs=[where, model], force=force):
         subspace = None if model is None else load_model(model)
-        stack = open_stack(voice, where, shape, colour, axis)
+        stack = open_stack(voice, where, shape, colour, axis, like=subspace)
         if subspace is not None:
             check_shape(str(model), subspace, stack, where)
         detector, ranking = ranking_of(voice, subspace, chosen, contamination, stack)
@@ -170,7 +164,6 @@ def tell(
             {**dict(zip(COLUMNS, row, strict=True)), "outlier": bool(row[4])} for row in rows
         ],
         "duplicates": [[names[k] for k in group] for group in groups],
-        **{key: None if path is None else str(path) for key, path in files.items()},
         "skipped": [{"name": entry.name, "reason": entry.reason} for entry in stack.skipped],
     }
     lines = [f"{flagged} of {len(names)} samples are outliers (score above {ranking.cut:.4g})"]
@@ -181,12 +174,10 @@ def tell(
     ]
     if groups:
         copies = sum(map(len, groups)) - len(groups)
-        lines.append(f"{copies} copies of {len(groups)} samples:")
+        said = f"{copies} {'copy' if copies == 1 else 'copies'}, in groups of the same picture"
+        lines.append(said + (":" if rows else ""))
         lines += ["      " + ", ".join(printable(names[k]) for k in g) for g in groups[: len(rows)]]
-    words = {"csv": "All samples", "report": "Page", "copied_to": "Copied to",
-             "moved_to": "Moved to", "manifest": "To undo: corrtensor restore"}  # fmt: skip
-    lines += [f"{words[key]}: {path}" for key, path in files.items() if path is not None]
-    voice.result(record, *lines)
+    voice.result(record, *lines, **files)
 
 
 def restore(

@@ -1,7 +1,5 @@
 """Quantiles of residuals: what is typical, and where good ones end."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -18,8 +18,7 @@ from corrtensor._base.names import cell
 from corrtensor._engine.arrays.source import Source
 from corrtensor.report.charts import Scale
 from corrtensor.report.page import render
-from corrtensor.report.pictures import value_limits, view_of
-from corrtensor.report.thumbnails import Painter, data_uri
+from corrtensor.report.pictures import Painter, data_uri, value_limits, view_of
 from corrtensor.report.words import readable
 from corrtensor.tasks.profile import in_shape
 from corrtensor.tasks.ranking import Ranking

@@ -11,7 +11,8 @@ likeness
 turn
     by how much the likeness grows when the sample is turned by right angles, or made negative;
 distance
-    how far it lies in the metric by which the search of samples judges whole groups;
+    how much farther than any of its likes it lies in the metric by which the search of samples
+    judges whole groups;
 cover
     the share of the picture in which nothing varies, beyond that of its likes.
 
@@ -31,20 +32,23 @@ from typing import Any
 import numpy as np
 from sklearn.covariance import ledoit_wolf
 
+from corrtensor._base.gaps import with_gaps
 from corrtensor._engine.arrays.dask_lazy import is_dask
 from corrtensor._engine.arrays.source import Source
 from corrtensor._engine.containers import bare
 from corrtensor._engine.large_modes import LARGE
-from corrtensor._engine.shapes import check_finite, is_on_disk
+from corrtensor._engine.shapes import check_finite, is_on_disk, refuse_infinite
 from corrtensor._robust.metric import Metric, see
 from corrtensor.tasks.views import ITSELF, closest, correlations, normalised, turn, turns, view
 
 # The parts of the score, and what only helps to put it in words.
 PARTS = ("texture", "likeness", "turn", "distance", "cover")
 MEASURED = (*PARTS, "detail", "level", "contrast")
-# The largest score that is usual, over the upper quartile of those of good samples: beyond it lie
-# about 1 % of these. Measured in studies/outliers.
-LIMIT = 2.5
+# The largest score that is usual, over the upper quartile of those of references: beyond it lie
+# about 1 % of good samples. Measured in studies/outliers.
+LIMIT = 2.9
+# References score less than this share of it; rounds in which they are chosen.
+USUAL, ROUNDS = 2 / 3, 3
 # Shells of a mode end at 1, 4, 16, 64, ...
 RATIO = 4
 # Samples that a profile is learned from, and the bytes they may take.
@@ -148,8 +152,7 @@ class Profile:
                 found.setdefault(name, []).append(value)
         values = {name: np.concatenate(value) for name, value in found.items()}
         values["faint"] = self.location[MEASURED.index("contrast")] - values["contrast"]
-        for name, location, scale in zip(MEASURED, self.location, self.scale, strict=True):
-            values[name] = (values[name] - location) / scale
+        values = in_deviations(values, self.location, self.scale)
         values["score"] = combined(values) / self.limit
         values["nearest"] = self.numbers[values["nearest"]]
         return values
@@ -203,7 +206,7 @@ def relate(
         "texture": odd - usual["odd"][likes].mean(axis=1),
         "likeness": -seen["like"],
         "turn": seen["turned"].max(axis=1) - seen["like"],
-        "distance": seen["away"] - usual["away"][likes].mean(axis=1),
+        "distance": seen["away"] - usual["away"][likes].max(axis=1),
         "detail": np.average(texture, axis=1, weights=usual["finest"]),
         "level": seen["level"],
         "contrast": seen["contrast"],
@@ -229,29 +232,44 @@ def fit_profile(subspace: Any, X: Any, weights: np.ndarray | None) -> Profile:
     seen_by = see(Source(x, origin=np.zeros(1), unit=1.0), all_of_them)
     metric, _ = Metric.of(*seen_by, all_of_them, SHRINK)
     seen = observe(x, mean, bases, floor, metric)
-    odd = fit_normal(seen["energies"]).log_distance(seen["energies"])
-    rows = np.flatnonzero(odd <= np.quantile(odd, KEPT[0]))
-    rows = rows[np.linspace(0, len(rows) - 1, min(REFERENCES, len(rows))).astype(int)]
-    references = normalised(view(x[rows]))
-    seen |= compare(view(x), references)
-    usual = {name: seen[name][rows] for name in ("energies", "away", "flat")}
-    texture = relate(seen, usual, None)["energies"]
-    local = fit_normal(texture)
-    usual["finest"] = finest(bases, mean.shape)
-    usual["odd"] = local.log_distance(texture[rows])
-    values = relate(seen, usual, local)
-    location, scale = spread(np.stack([values[name] for name in MEASURED], axis=1))
-    scale = np.maximum(
-        scale, [LEAST_COVER if name == "cover" else LEAST_SPREAD for name in MEASURED]
-    )
-    parts = {
-        name: (values[name] - a) / b for name, a, b in zip(MEASURED, location, scale, strict=True)
-    }
-    limit = LIMIT * float(np.quantile(combined(parts), 0.75)) or 1.0
+    seen["view"] = view(x)
+    usual = {"finest": finest(bases, mean.shape)}
+    kept = np.arange(len(x))
+    for _ in range(ROUNDS):
+        rows = kept[np.linspace(0, len(kept) - 1, min(REFERENCES, len(kept))).astype(int)]
+        references = normalised(seen["view"][rows])
+        seen |= compare(seen["view"], references)
+        usual |= {name: seen[name][rows] for name in ("energies", "away", "flat")}
+        texture = relate(seen, usual, None)["energies"]
+        local = fit_normal(texture)
+        usual["odd"] = local.log_distance(texture[rows])
+        values = relate(seen, usual, local)
+        location, scale = usually(values)
+        score = combined(in_deviations(values, location, scale))
+        limit = LIMIT * float(np.quantile(score[kept], 0.75)) or 1.0
+        kept = np.flatnonzero(score <= USUAL * limit)
     return Profile(
         unit, mean, bases, floor, metric, references, numbers[rows], local, usual,
         location, scale, limit,
     )  # fmt: skip
+
+
+def usually(values: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the median of what is measured, and how much more than it is usual."""
+    V = np.stack([values[name] for name in MEASURED], axis=1)
+    median, scale = spread(V)
+    # What is skewed reaches farther above the median than below.
+    upper = SIGMA_PER_MEDIAN * (np.quantile(V, 0.75, axis=0) - median)
+    least = [LEAST_COVER if name == "cover" else LEAST_SPREAD for name in MEASURED]
+    return median, np.max([scale, upper, least], axis=0)
+
+
+def in_deviations(
+    values: dict[str, np.ndarray], location: np.ndarray, scale: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Return what is measured in standard deviations above the usual."""
+    rows = zip(MEASURED, location, scale, strict=True)
+    return values | {name: (values[name] - a) / b for name, a, b in rows}
 
 
 def finest(bases: tuple[np.ndarray | None, ...], shape: tuple[int, ...]) -> np.ndarray:
@@ -296,19 +314,19 @@ def in_shape(X: Any, shape: tuple[int, ...]) -> Any:
     X = bare(X)
     if is_dask(X) or is_on_disk(X):
         return X
-    X = np.asarray(X)
+    X = np.asarray(with_gaps(X))
     X = X.astype(np.float64) if X.dtype == object else X
     return X.reshape(len(X), *shape)
 
 
 def blocks_of(
-    X: Any, shape: tuple[int, ...], block_size: int | None = None
+    X: Any, shape: tuple[int, ...], block_size: int | None = None, *, missing: bool = False
 ) -> Iterator[np.ndarray]:
-    """Yield blocks of samples in double precision."""
+    """Yield blocks of samples in double precision; NaN is an error unless cells may be missing."""
     X = in_shape(X, shape)
     source = Source(X, origin=np.zeros(1), unit=1.0, block_size=block_size)
     for lo, _, x in source.blocks(0, source.n_samples):
-        check_finite(x, first=lo)
+        (refuse_infinite if missing else check_finite)(x, first=lo)
         yield x.astype(np.float64, copy=False)
 
 

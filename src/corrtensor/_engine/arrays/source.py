@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from corrtensor._base.gaps import with_gaps
 from corrtensor._engine.arrays.disk import name_of, unmapped
 from corrtensor._engine.arrays.origin import (
     choose_origin,
@@ -35,7 +36,6 @@ from corrtensor._engine.shapes import (
     as_float,
     check_finite,
     refuse_infinite,
-    with_gaps,
 )
 from corrtensor._engine.threads import count_threads, single_blas, threads
 

@@ -1,25 +1,46 @@
 """What a report page needs to know about the samples, read block by block."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from corrtensor._engine.arrays.origin import PILOT_BYTES
 from corrtensor._engine.arrays.source import Source
+from corrtensor._engine.products import expand, project
+from corrtensor._engine.subspace_transformer import SubspaceTransformer
 from corrtensor.report.distances import Distances, distances
-from corrtensor.report.pictures import value_limits, view_of
-from corrtensor.report.projection import Subspace
-from corrtensor.report.thumbnails import Painter
+from corrtensor.report.pictures import Painter, value_limits, view_of
 
 # Samples whose values set the range of all pictures.
 PILOTS = 64
 # Charts hold at most so many samples, and their tiles together so many pixels.
 MOST_POINTS, TILE_PIXELS = 20_000, 4_000_000
 SMALLEST_TILE, LARGEST_TILE = 14, 48
+
+
+class Subspace:
+    """A fitted model: cores of samples, and back, whatever the type of their numbers."""
+
+    def __init__(self, model: Any) -> None:
+        if not isinstance(model, SubspaceTransformer):
+            raise TypeError(
+                f"a fitted subspace such as CorrTensor is needed, not {type(model).__name__}"
+            )
+        check_is_fitted(model)
+        self.shape: tuple[int, ...] = tuple(model.sample_shape_)
+        self.core_shape: tuple[int, ...] = tuple(model.core_shape_)
+        self.mean, self.factors = model._mean, model._factors
+
+    def cores(self, x: np.ndarray) -> np.ndarray:
+        """Return the cores of samples."""
+        return project(x - self.mean, self.factors)
+
+    def back(self, cores: np.ndarray) -> np.ndarray:
+        """Return the samples that cores stand for."""
+        return expand(cores, self.factors) + self.mean
 
 
 @dataclass(frozen=True)
@@ -54,11 +75,12 @@ def survey(model: Any, X: Any) -> Survey:
     checked, _ = model._check(X)
     measured = distances(model, X)
     # Plain numbers: nothing subtracted, nothing scaled.
-    source = Source(checked, origin=np.zeros(1), unit=1.0, block_size=model_block(model))
+    source = Source(checked, origin=np.zeros(1), unit=1.0, block_size=model.block_size)
     order = np.argsort(-measured.unusual, kind="stable")
     painter = choose_range(source, measured, np.dtype(checked.dtype))
     drawn = choose_drawn(order)
-    side = tile_side(len(drawn))
+    # So large that all together stay small.
+    side = min(LARGEST_TILE, max(SMALLEST_TILE, math.isqrt(TILE_PIXELS // len(drawn))))
     weights = np.ones(source.n_samples) if measured.weights is None else measured.weights
     tiles, squares, energy = [], np.zeros(subspace.core_shape), 0.0
     wanted = np.zeros(source.n_samples, dtype=bool)
@@ -75,12 +97,6 @@ def survey(model: Any, X: Any) -> Survey:
     return Survey(
         subspace, source, measured, painter, order, drawn, tiles, squares / total, energy / total
     )
-
-
-def model_block(model: Any) -> int | None:
-    """Return the block size that the user gave the model, if any."""
-    size: int | None = getattr(model, "block_size", None)
-    return size
 
 
 def choose_range(source: Source, measured: Distances, dtype: np.dtype) -> Painter:
@@ -103,9 +119,3 @@ def choose_drawn(order: np.ndarray) -> np.ndarray:
     rest = order[half:]
     even = rest[np.linspace(0, len(rest) - 1, half).astype(int)]
     return np.sort(np.concatenate([order[:half], even]))
-
-
-def tile_side(count: int) -> int:
-    """Return the longer side of the tiles, so that all together stay small."""
-    side = math.isqrt(TILE_PIXELS // count)
-    return min(LARGEST_TILE, max(SMALLEST_TILE, side))
