@@ -10,7 +10,7 @@ OUT ?=
 QUICK ?=
 PIP := -m pip install -qq --disable-pip-version-check --root-user-action=ignore
 
-.PHONY: demo test test-slow test-lowest test-kernels test-sdist mutants lint graph paper robustness outliers cells bench torture docs docs-test clean
+.PHONY: demo test test-slow test-lowest test-kernels test-sdist test-torch mutants lint graph paper robustness outliers cells bench torture docs docs-test clean
 
 demo: .venv/demo.stamp
 	$(BIN)/corrtensor demo --force
@@ -54,6 +54,11 @@ mutants: .venv/test.stamp
 # The picture of which room imports which, docs/rooms.svg.
 graph: .venv/test.stamp
 	$(BIN)/python tests/rooms.py
+
+# Tensors of torch in and out; torch alone is a few gigabytes, so it is not among the test's needs.
+test-torch: .venv/test.stamp
+	$(BIN)/python $(PIP) torch
+	$(BIN)/python -m pytest -q tests/test_citizen.py -k torch
 
 # The core's tests on the lowest versions that pyproject.toml allows.
 CORE_TESTS := $(addprefix tests/test_,estimators.py like_pca.py citizen.py bad_input.py losses.py invariances.py properties.py \

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from corrtensor.datasets._draws import (
+from corrtensor.datasets.outliers import (
     Seed,
     add,
     added_count,

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from corrtensor.datasets._draws import Seed
+from corrtensor.datasets.outliers import Seed
 
 __all__ = ["expand", "orthonormal", "planted"]
 

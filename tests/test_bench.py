@@ -58,7 +58,7 @@ def test_tasks_take_turns():
 
 
 def test_a_measured_fit_sweeps_on_however_little_changes(monkeypatch):
-    """Long after the objective has come to rest, all sweeps that were asked for are run."""
+    """Long after the objective has converged, all sweeps that were asked for are run."""
     fitted, make = [], bench.make
 
     def keeping(*args, **options):

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -197,14 +198,13 @@ def test_explained_variance_of_tensors(planted):
 
 
 def test_of_many_samples_some_tell_the_variance(make_samples):
-    """A normal variance from a quarter of 8000 samples is off by about 3 %."""
+    """Of one entry, off by 6 % from 500 of 8000 samples; of the last mode, not at all."""
     X = make_samples(2, n=8000, n_bad=0)
     model = make("MPCA", (2, 2)).fit(X)
     exact = np.square(model.transform(X)).sum(axis=0) / 7999
-    assert 0 < np.abs(model.explained_variance_ / exact - 1).max() < 0.1
-    assert model.explained_variance_ratio_.sum() == pytest.approx(
-        exact.sum() / X.reshape(8000, -1).var(axis=0).sum(), abs=0.005
-    )
+    assert 0 < np.abs(model.explained_variance_ / exact - 1).max() < 0.2
+    shares = exact.sum(axis=0) / X.reshape(8000, -1).var(axis=0, ddof=1).sum()
+    assert_allclose(model.explained_variance_ratio_by_mode_[1], shares, rtol=1e-3)
 
 
 def test_shares_of_every_mode_add_up_and_fall(planted):
@@ -308,3 +308,19 @@ def test_reading_an_array_of_another_library_copies_nothing(planted):
     from corrtensor._engine.containers import bare
 
     assert np.shares_memory(bare(xp.asarray(planted)), planted)
+
+
+# Words
+
+
+def test_what_users_look_for_has_the_name_they_know(planted):
+    with pytest.warns(ConvergenceWarning, match="did not converge in max_iter=1"):
+        model = CorrTensor((4, 3), max_iter=1).fit(planted)
+    assert not model.converged_
+    assert model.n_iter_ == 1
+    assert 0 < model.explained_variance_ratio_.sum() < 1
+    assert model.noise_variance_ > 0
+    assert model.score_distances(planted).shape == model.residuals(planted).shape == (200,)
+    assert CorrTensor(breakdown=0.2).get_params()["breakdown"] == 0.2
+    flagged = ct.TensorOutlierDetector(contamination=0.1).fit(planted).predict(planted) == -1
+    assert flagged.sum() == 20

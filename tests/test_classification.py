@@ -17,7 +17,7 @@ from corrtensor import CorrTensor, MultilinearSubspace, make
 from corrtensor.datasets import load_digits, load_mnist, magnified_outliers
 from corrtensor.losses import Correntropy
 from corrtensor.tasks import CorrentropyCenterClassifier, SubspaceClassifier
-from corrtensor.tasks._probabilities import fit_temperature
+from corrtensor.tasks._classifier import fit_temperature
 
 
 @parametrize_with_checks(
@@ -298,12 +298,6 @@ def test_subspace_classifier_against_plain_svd(stack):
     flat = X.reshape(len(X), -1)
     expected = [affine_distances(flat[y == label], flat, 2) for label in model.classes_]
     assert_allclose(-model.decision_function(X), np.transpose(expected), atol=1e-8)
-    scaled = SubspaceClassifier(MultilinearSubspace(2), scale="median").fit(X, y)
-    own = [np.sort(d[y == label]) for d, label in zip(expected, model.classes_, strict=True)]
-    assert_allclose(scaled.scales_, [d[(len(d) - 1) // 2] for d in own], rtol=1e-8)
-    assert_allclose(
-        -scaled.decision_function(X), np.transpose(expected) / scaled.scales_, rtol=1e-6
-    )
 
 
 def test_spoiled_samples_cost_the_subspace_classifier_little(digits):
@@ -371,8 +365,6 @@ def test_wrong_use_of_the_subspace_classifier(stack, ranks_of):
     frozen = FrozenEstimator(CorrTensor(ranks_of[2]).fit(X))
     with pytest.raises(ValueError, match="frozen"):
         SubspaceClassifier(frozen).fit(X, y)
-    with pytest.raises(ValueError, match="scale='mean'"):
-        SubspaceClassifier(scale="mean").fit(X, y)
     y[7] = "dog"
     with pytest.raises(ValueError, match="class 'dog' with its 1 samples"):
         SubspaceClassifier().fit(X, y)
@@ -435,3 +427,9 @@ def test_table_one_of_the_paper_in_alpha(data_dir):
         scores[alpha] = model.fit(X, y).score(X_test, y_test)
     assert scores[1] == pytest.approx(0.714, abs=0.01)
     assert scores[1] < scores[2] < scores[3] < scores[4] > scores[5]
+
+
+def test_ranks_in_the_place_of_a_subspace_are_refused():
+    X, y = np.zeros((4, 3, 3)), [0, 0, 1, 1]
+    with pytest.raises(TypeError, match=r"subspace=\(2, 2\) must be an estimator: CorrTensor"):
+        SubspaceClassifier((2, 2)).fit(X, y)

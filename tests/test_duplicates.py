@@ -9,7 +9,7 @@ from PIL import Image
 
 from corrtensor.datasets import load_faces
 from corrtensor.tasks import find_duplicates
-from corrtensor.tasks.duplicates import NEAR, fingerprints
+from corrtensor.tasks.duplicates import fingerprints
 
 
 @pytest.fixture
@@ -56,11 +56,40 @@ def test_turned_and_mirrored_twins(faces, turns, mirrored):
 def test_as_a_double_loop_says(faces):
     X = np.concatenate([faces, [recompressed(faces[k], 1.4) for k in range(20)]])
     _, prints, _ = fingerprints(X, X.shape[1:])
-    flat = prints.reshape(len(X), -1)
-    apart = np.linalg.norm(flat[:, None] - flat, axis=2)
-    expected = {(i, j) for i, j in np.argwhere(np.triu(apart <= NEAR, 1)).tolist()}
+    flat = prints.reshape(len(X), -1).astype(float)
+    leading = np.linalg.eigh(flat.T @ flat)[1][:, -16:]
+    expected = set()
+    for i in range(len(X)):
+        for j in range(i):
+            gap = flat[i] - flat[j]
+            if np.square(leading.T @ gap).sum() <= 0.01 * np.linalg.norm(gap):
+                expected.add((j, i))
     assert {tuple(group) for group in find_duplicates(X).groups} == expected
     assert len(expected) == 20
+
+
+@pytest.mark.parametrize(("fine", "copies"), [(True, 5), (False, 0)])
+def test_a_copy_differs_in_fine_detail(faces, fine, copies):
+    """Differences of one size: noise is what compression leaves, a shadow is not."""
+    x = faces.astype(float)
+    rng = np.random.default_rng(0)
+    what = rng.normal(size=(5, 25, 25)) if fine else np.linspace(-1, 1, 25)[None, None] + 0 * x[:5]
+    size = 0.1 * x[:5].std(axis=(1, 2), keepdims=True)
+    made = x[:5] + size * what / what.std(axis=(1, 2), keepdims=True)
+    assert len(find_duplicates(np.concatenate([x, made])).groups) == copies
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("name", ["palm", "usps_subset"])
+def test_small_and_simple_pictures(data_dir, name):
+    """Of 16 x 16: palms of little contrast, and digits of which many are nearly equal."""
+    with np.load(data_dir / f"{name}.npz") as arrays:
+        X = arrays["images"]
+    X = X if X.dtype == np.uint8 else np.rint(127.5 * (X + 1)).astype(np.uint8)
+    made = [recompressed(x) for x in X[::40]]
+    found = find_duplicates(np.concatenate([X, made]))
+    assert found.groups == tuple((40 * k, len(X) + k) for k in range(len(made)))
+    assert not found.twins
 
 
 def test_flat_pictures_are_copies_only_of_their_own_brightness(faces):

@@ -141,11 +141,11 @@ def test_the_command_line_goes_on_from_a_checkpoint(tmp_path, monkeypatch):
         model.set_params(callback=stop)
         model.fit(X)
 
-    monkeypatch.setattr("corrtensor.cli.fit_transform.fit_with_progress", interrupted)
+    monkeypatch.setattr("corrtensor.cli.steps.fit_with_progress", interrupted)
     assert fit("X.npy", out).exit_code == 130
     assert kept.exists()
     assert not out.exists()
-    monkeypatch.setattr("corrtensor.cli.fit_transform.fit_with_progress", usual)
+    monkeypatch.setattr("corrtensor.cli.steps.fit_with_progress", usual)
     refused = fit("other.npy", out)
     assert refused.exit_code == 1
     assert "other data" in refused.output

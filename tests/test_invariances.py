@@ -112,7 +112,7 @@ def test_shift_by_a_constant_image(make_samples, ranks_of, order, size, toleranc
         assert_allclose(P, R, rtol=0, atol=tolerance)
 
 
-@pytest.mark.parametrize("scale", [1e-150, 1e-80, 1e-3, 255.0, 1e80, 1e150])
+@pytest.mark.parametrize("scale", [1e-150, 1e-80, 1e-30, 1e-3, 255.0, 1e30, 1e80, 1e150])
 @pytest.mark.parametrize("order", ORDERS)
 def test_scale(make_samples, ranks_of, order, scale):
     X = make_samples(order)
@@ -299,7 +299,7 @@ def test_sample_weights_count_up_to_a_factor(images):
 @pytest.mark.parametrize("scale", ["auto", "median"])
 @pytest.mark.parametrize("order", ORDERS)
 def test_wide_bandwidth_is_least_squares(make_samples, ranks_of, order, scale, alpha):
-    """Without outliers: with them, the two may come to rest in different places."""
+    """Without outliers: with them, the two may converge to different places."""
     X = make_samples(order, n_bad=0)
     robust = to_the_end(CorrTensor(ranks_of[order], alpha=alpha, beta=1e6, scale=scale), X)
     plain = to_the_end(MultilinearSubspace(ranks_of[order]), X)

@@ -16,15 +16,14 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from PIL import Image
 from sklearn.exceptions import NotFittedError
-from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import make_pipeline
 
 import corrtensor as ct
 from corrtensor.report import write_page
 from corrtensor.report.distances import distances, score_distances
+from corrtensor.report.model_pictures import leading, ordinary_and_unusual, rank_steps
 from corrtensor.report.pictures import diverging, sequential, view_of
-from corrtensor.report.rank_slider import leading, ordinary_and_unusual, rank_steps
-from corrtensor.report.samples_seen import MOST_POINTS, choose_drawn
+from corrtensor.report.survey import MOST_POINTS, choose_drawn
 
 EVIL = ["<img src=x onerror=alert(1)>.png", "</script><script>alert(2)</script>", "a\"b'c&d.png"]
 
@@ -225,20 +224,6 @@ def test_arrays_on_disk_are_read_block_by_block(write, images, ranks_of, tmp_pat
     assert write(model, np.load(path, mmap_mode="r")) == in_memory
 
 
-def test_clusters_are_shown(write, model, images):
-    clusters = ct.DensityPeaksKMeans(3, subspace=FrozenEstimator(model), random_state=0).fit(images)
-    text = write(model, images, clusters=clusters)
-    sizes = [int(n) for n in re.findall(r"<p>(\d+) samples?</p>", text)]
-    assert sizes == np.bincount(clusters.labels_, minlength=3).tolist()
-    data = data_of(text)
-    assert data["cluster"] == (clusters.labels_ + 1).tolist()
-    x, y = data["places"]["decision"]
-    graph = clusters.decision_graph_
-    # Places grow with density; upwards is a smaller number.
-    assert np.corrcoef(x, graph.rho)[0, 1] > 0.999
-    assert np.corrcoef(y, graph.delta)[0, 1] < -0.999
-
-
 def test_new_samples_are_measured_by_the_old_model(write, model, images):
     new = images[5:25]
     data = data_of(write(model, new))
@@ -312,7 +297,6 @@ def test_an_old_page_stays_when_something_fails(tmp_path, model, images):
         ({"labels": [1, 2]}, ValueError, "labels .* not 2 entries"),
         ({"most": 0}, ValueError, "most=0"),
         ({"most": True}, ValueError, "most=True"),
-        ({"clusters": object()}, TypeError, "fitted DensityPeaksKMeans"),
     ],
 )
 def test_wrong_requests_are_named(tmp_path, model, images, options, error, words):
@@ -329,9 +313,6 @@ def test_wrong_models_are_named(tmp_path, model, images):
         write_page(path, ct.CorrTensor(), images)
     with pytest.raises(TypeError, match="not Pipeline"):
         write_page(path, make_pipeline(model), images)
-    other = ct.DensityPeaksKMeans(2, random_state=0).fit(images[:30])
-    with pytest.raises(ValueError, match="among 30 samples; X has 60"):
-        write_page(path, model, images, clusters=other)
 
 
 @pytest.mark.parametrize("package", ["jinja2", "PIL"])

@@ -1,5 +1,6 @@
 """The README's Python and commands run, and the links of all pages lead somewhere."""
 
+import inspect
 import re
 import runpy
 import shlex
@@ -13,6 +14,7 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
+import corrtensor as ct
 from corrtensor.cli import build_app
 from corrtensor.datasets import load_faces
 
@@ -152,3 +154,35 @@ def test_sections_that_the_code_points_to_exist():
             pointed |= set(re.findall(r"\d+", numbers))
     assert pointed
     assert pointed <= sections
+
+
+# Words of our own that the field has another one for; the changelog tells what was renamed.
+OLD_WORDS = re.compile(
+    r"reject=|\"unexplained\"|by=\W?profile|contested|c[ao]mes? to rest|mode whole|whole mode"
+    r"|share of (?:the )?energy|leverage="
+)
+
+
+def user_texts():
+    """What a user reads: README, pages, docstrings of public names, help of the commands."""
+    templates = (ROOT / "src/corrtensor/report/templates").glob("*.html")
+    for page in (ROOT / "README.md", *ROOT.glob("docs/*.md"), *ROOT.glob("examples/*"), *templates):
+        if page.is_file() and page.name != "changelog.md":
+            yield page.name, page.read_text(encoding="utf-8")
+    for name in ct.__all__:
+        thing = getattr(ct, name)
+        yield name, inspect.getdoc(thing)
+        if isinstance(thing, type):
+            methods = inspect.getmembers(thing, inspect.isfunction)
+            yield from ((f"{name}.{method}", inspect.getdoc(f)) for method, f in methods)
+    app = build_app()
+    for command in app.registered_commands:
+        found = CliRunner().invoke(app, [command.name or command.callback.__name__, "--help"])
+        assert found.exit_code == 0
+        yield command.name, found.output
+
+
+def test_words_are_those_of_the_field():
+    texts = [(name, text) for name, text in user_texts() if text]
+    assert len(texts) > 100
+    assert [(name, OLD_WORDS.findall(text)) for name, text in texts if OLD_WORDS.search(text)] == []

@@ -1,7 +1,5 @@
 """Work on a cluster: connect to one, and lay a stored array out in chunks for its workers."""
 
-from __future__ import annotations
-
 import logging
 import math
 import pickle

@@ -96,6 +96,8 @@ class CorrTensor(MultilinearSubspace):
         Shape of one sample when X is given flattened; one entry may be -1.
     sample_dim : str, default=None
         The dim of an ``xarray.DataArray`` that counts the samples; ``None`` is the first.
+    missing_values : float, default=nan
+        What stands for a missing cell, beside NaN and masks: -1, say (:term:`missing_values`).
     output : {"auto", "tensor", "flat"}, default="auto"
         How :meth:`transform` gives the cores: as tensors, as rows of features, or as what follows
         is likely to need (:term:`output`).
@@ -163,6 +165,7 @@ class CorrTensor(MultilinearSubspace):
         order: int | None = None,
         sample_shape: tuple[int, ...] | None = None,
         sample_dim: str | None = None,
+        missing_values: float = np.nan,
         output: str = "auto",
         max_iter: int = 100,
         tol: float = 1e-6,
@@ -184,6 +187,7 @@ class CorrTensor(MultilinearSubspace):
         self.order = order
         self.sample_shape = sample_shape
         self.sample_dim = sample_dim
+        self.missing_values = missing_values
         self.output = output
         self.max_iter = max_iter
         self.tol = tol

@@ -4,8 +4,6 @@ The losses that the solver takes are in :mod:`corrtensor.losses`; how they follo
 definitions is in ``docs/method.md``, section 8.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import gamma as gamma_function

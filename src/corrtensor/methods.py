@@ -3,8 +3,6 @@
 ``docs/method.md``, section 1, has the same table in mathematics.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType

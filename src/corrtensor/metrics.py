@@ -1,7 +1,5 @@
 """How good a clustering or a reconstruction is."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

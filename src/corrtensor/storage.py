@@ -1,7 +1,5 @@
 """Model files: ``save`` and ``load``."""
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

@@ -46,7 +46,7 @@ def printed(
     """Return the settings of the paper's method: start from 2DSVD, beta in the data's units.
 
     With the cap, the weight is held flat below its peak (docs/method.md, 3.2); without it the
-    sweeps of the paper's larger alphas need not come to rest.
+    sweeps of the paper's larger alphas need not converge.
     """
     return {
         "name": PRINTED,

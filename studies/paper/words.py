@@ -40,7 +40,7 @@ OPEN = """\
   baselines of Table III come near. With 1/K of the pairs the baselines themselves pass the best
   printed cell at 50 components.
 - **The weight near zero.** Where alpha times p is above 4 the printed weight falls to zero for the
-  *best* samples, and sweeps need not come to rest ([method](method.md), 3.1). All rows as printed
+  *best* samples, and sweeps need not converge ([method](method.md), 3.1). All rows as printed
   hold it flat below its peak. Without that, accuracy falls with p instead of rising (Fig. 7, 8).
 - **N-2DNPP and S-2DNPP** are re-derived ([method](method.md), section 11) and stop after 20 steps
   here."""

@@ -4,8 +4,6 @@ A value of the wrong kind is a ``TypeError``, one out of range a ``ValueError``.
 number here, though Python counts with it.
 """
 
-from __future__ import annotations
-
 import math
 from numbers import Integral, Real
 from typing import Any

@@ -4,8 +4,6 @@ Whoever gives us a file or a folder may have put a pipe, a device or a link wher
 be. Here is the one place that says what happens then; ``docs/reliability.md`` has the rules.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import secrets

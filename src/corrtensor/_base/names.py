@@ -5,68 +5,29 @@ stands as an escape, and what a spreadsheet would take for a formula has an apos
 Both can be undone.
 """
 
-from __future__ import annotations
-
-import re
-
 # What a spreadsheet computes; the apostrophe is here so that it can be undone.
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "'", "＝", "＋", "－", "＠")  # noqa: RUF001
-ESCAPE = re.compile(r"\\(?:x([0-9a-f]{2})|u([0-9a-f]{4})|U([0-9a-f]{8})|(.))")
-LETTERS = {"n": "\n", "r": "\r", "t": "\t", "\\": "\\"}
 
 
 def visible(text: str) -> str:
-    r"""Return text with escapes for all that is not printed: ``\n``, ``\x1b``, ``\u202e``.
-
-    Examples
-    --------
-    >>> from corrtensor._base.names import visible
-    >>> print(visible("two\nlines"))
-    two\nlines
-    """
+    r"""Return text with escapes for all that is not printed: ``\n``, ``\x1b``, ``\u202e``."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def printable(name: str) -> str:
-    r"""Return a name as one line of text from which :func:`original` makes it again.
-
-    As :func:`visible`, and a backslash is doubled.
-
-    Examples
-    --------
-    >>> from corrtensor._base.names import original, printable
-    >>> print(printable("a\x1b[2J\n.png"))
-    a\x1b[2J\n.png
-    >>> original(printable("a\x1b[2J\n.png")) == "a\x1b[2J\n.png"
-    True
-    """
+    """Return a name as :func:`visible` text from which :func:`original` makes it again."""
     return visible(name.replace("\\", "\\\\"))
 
 
 def original(text: str) -> str:
     """Return the name that :func:`printable` was given."""
-
-    def character(found: re.Match[str]) -> str:
-        *digits, letter = found.groups()
-        code = next((part for part in digits if part), None)
-        return LETTERS.get(letter, letter) if code is None else chr(int(code, 16))
-
-    return ESCAPE.sub(character, text)
+    return text.encode("latin-1", "backslashreplace").decode("unicode_escape")
 
 
 def cell(name: str) -> str:
-    """Return a name as a cell of a table: printable, and no formula in any spreadsheet.
-
-    Examples
-    --------
-    >>> from corrtensor._base.names import cell, from_cell
-    >>> cell("=1+1.png")
-    "'=1+1.png"
-    >>> from_cell(cell("=1+1.png"))
-    '=1+1.png'
-    """
+    """Return a name as a cell of a table: printable, and no formula: ``'=1+1.png``."""
     text = printable(name)
     return f"'{text}" if text.startswith(FORMULA) else text
 

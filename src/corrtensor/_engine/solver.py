@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from corrtensor._engine.arrays.source import Source
-from corrtensor._engine.eigenvectors import fix_signs, leading, turned
+from corrtensor._engine.eigenvectors import energies_in, fix_signs, leading, turned
 from corrtensor._engine.large_modes import nystrom
 from corrtensor._engine.passes import Part, ResidualPass, SweepPass
 from corrtensor._engine.products import Factors, recenter
@@ -65,7 +65,7 @@ def ending(objective: Sequence[float], moved: float, options: Options, rounding:
 def next_state(source: Source, state: State, part: Part, center: str | None) -> State:
     """Finish a sweep whose first pass is done: the mean, then every mode in turn."""
     modes = [n for n, U in enumerate(state.factors) if U is not None]
-    factors, spares = list(state.factors), {}
+    factors, spares, energies = list(state.factors), {}, {}
     if part.sums.shift == -math.inf:
         raise ValueError("the loss leaves no sample any weight: its log_weight is -inf for all")
     weights = np.exp(np.concatenate(part.log_weights) - part.sums.shift)
@@ -80,11 +80,12 @@ def next_state(source: Source, state: State, part: Part, center: str | None) -> 
         if center is not None:
             S = recenter(S, total, first, mean, factors, n, Q)
         if Q is None:
-            factors[n] = leading(S, k)
+            factors[n] = U = leading(S, k)
+            energies = {n: energies_in(S, U) / total}
         else:
-            V = nystrom(S, Q, k)[1]
+            V, energies = nystrom(S, Q, k)[1], {}
             factors[n], spares[n] = fix_signs(V[:, :k]), V[:, k:]
-    return State(mean, tuple(factors), spares=spares)
+    return State(mean, tuple(factors), spares=spares, energies=energies)
 
 
 def narrowed(Q: np.ndarray | None, dtype: np.dtype) -> np.ndarray | None:
@@ -182,7 +183,8 @@ def solve(
         with single_blas():
             new = next_state(source, state, part, options.center)
         moved, state = turned(state.factors, new.factors), new
-    state = State(state.mean, filled(state.factors, start.factors), norms, s)
+    factors = filled(state.factors, start.factors)
+    state = State(state.mean, factors, norms, s, energies=state.energies)
     return solution_of(source, state, loss, objective, status)
 
 

@@ -28,7 +28,8 @@ class State:
     What is already known of the samples comes along: their squared norms, their squared
     residuals here, how much each should count when the scale is set, and how much each counted when
     the factors were learned from the raw samples. ``spares`` are further directions of large modes
-    (:mod:`corrtensor._engine.large_modes`).
+    (:mod:`corrtensor._engine.large_modes`); ``energies`` the mean squares of the cores along
+    the directions of the mode that was learned last.
     """
 
     mean: np.ndarray
@@ -38,6 +39,7 @@ class State:
     counted: np.ndarray | None = None
     spares: Mapping[int, np.ndarray] = field(default_factory=dict)
     taught: np.ndarray | None = None
+    energies: Mapping[int, np.ndarray] = field(default_factory=dict)
 
     @property
     def ranks(self) -> tuple[int | None, ...]:

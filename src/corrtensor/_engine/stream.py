@@ -5,8 +5,6 @@ scatter of samples projected by the factors *of their time*, with the weights th
 stationary stream both errors fade; on a drifting one, forgetting is what is wanted.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -60,7 +58,7 @@ def begin(
     factors: tuple[np.ndarray | None, ...],
     residuals: np.ndarray,
 ) -> Stream:
-    """Start a stream where a fit of its first batch has come to rest."""
+    """Start a stream where a fit of its first batch has converged."""
     state = State((mean - source.origin) / source.unit, factors)
     return Stream(source.origin, source.unit, state, residuals[-RECENT:])
 

@@ -1,7 +1,5 @@
 """What a fitted subspace says about single cells, and what it does with samples that miss some."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

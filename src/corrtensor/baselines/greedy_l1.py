@@ -1,7 +1,5 @@
 """L1-2DPCA: one direction after the other, each of the largest L1 dispersion."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -3,8 +3,6 @@
 The mathematics, and why no step raises the objective, is in ``docs/method.md``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

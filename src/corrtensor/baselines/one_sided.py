@@ -1,7 +1,5 @@
 """What the methods that project only the columns of matrices have in common."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Any, Self
 

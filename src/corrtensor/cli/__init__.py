@@ -7,7 +7,7 @@ at once. Exit codes: 0 done, 1 the data cannot be used, 2 the call is wrong.
 import sys
 from typing import Any
 
-from corrtensor.cli import demo, output
+from corrtensor.cli import output
 
 __all__ = ["build_app", "main"]
 
@@ -29,6 +29,17 @@ def build_app() -> Any:
     """Return the command-line application."""
     import typer
 
+    from corrtensor.cli import (
+        classify,
+        cluster,
+        demo,
+        fit_transform,
+        info,
+        outliers,
+        repair,
+        report,
+    )
+
     app = typer.Typer(
         no_args_is_help=True,
         pretty_exceptions_show_locals=False,
@@ -39,8 +50,9 @@ def build_app() -> Any:
     def corrtensor() -> None:
         """Find the structure of a stack of images or tensors, and the outliers in it."""
 
-    from corrtensor.cli import classify, cluster, fit_transform, info, outliers, repair, report
-
-    for group in (fit_transform, repair, info, outliers, cluster, classify, report, demo):
-        group.add_commands(app)
+    commands: list[Any] = [fit_transform.fit, fit_transform.transform, fit_transform.reconstruct]
+    commands += [repair.repair, info.info, outliers.outliers, outliers.restore]
+    commands += [cluster.cluster, classify.classify, report.report, demo.demo]
+    for command in commands:
+        app.command()(command)
     return app

@@ -1,30 +1,16 @@
 """The command that names classes."""
 
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from corrtensor._base.names import printable
-from corrtensor.cli import options
+from corrtensor.cli import options, steps
 from corrtensor.cli.output import Voice, exit_codes
-from corrtensor.cli.steps import (
-    check_shape,
-    claimed,
-    fit_with_progress,
-    load_model,
-    name_of,
-    open_stack,
-    table_writer,
-)
 
-if TYPE_CHECKING:
-    from corrtensor.io import Stack
-
-
-def add_commands(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command()(classify)
+METHODS = {"subspace": "SubspaceClassifier", "center": "CorrentropyCenterClassifier"}
 
 
 def classify(
@@ -66,39 +52,35 @@ def classify(
     voice = Voice(as_json, quiet)
     if train is not None and model is not None:
         raise typer.BadParameter("give --train or --model, not both")
-    if method not in ("subspace", "center"):
+    if method not in METHODS:
         raise typer.BadParameter(f"--method {method}: use subspace or center")
     reading = (options.parse_size(size), colour, axis)
-    with exit_codes(voice), claimed(table, out, inputs=[where, train, model, labels], force=force):
-        stack = open_stack(voice, where, *reading)
+    with (
+        exit_codes(voice),
+        steps.claimed(table, out, inputs=[where, train, model, labels], force=force),
+    ):
+        fitted: Any = None if model is None else steps.load_model(model, "predict_proba")
+        stack = steps.open_stack(voice, where, *reading, like=fitted)
         if model is not None:
-            fitted = load_model(model, "predict_proba")
-            check_shape(model, fitted, stack, where)
+            steps.check_shape(model, fitted, stack, where)
         else:
-            source = stack if train is None else open_stack(voice, train, *reading)
+            source = stack if train is None else steps.open_stack(voice, train, *reading)
             X, y = labelled(source, labels, train or where)
-            fitted = classifier(method)
+            fitted = getattr(import_module("corrtensor.tasks"), METHODS[method])()
             if train is None:
                 found = validate(voice, fitted, X, y, folds)
                 say_classes(voice, stack, found, y, table, None)
                 return
-            check_alike(source, train, stack, where)
-            fit_with_progress(voice, "learning", fitted, X, y)
-        if out is not None:
-            from corrtensor.storage import save
-
-            save(fitted, out)
+            if source.shape[1:] != stack.shape[1:]:
+                raise ValueError(
+                    f"{train} has samples of shape {source.shape[1:]}, {where} of {stack.shape[1:]}"
+                )
+            steps.fit_with_progress(voice, "learning", fitted, X, y)
+        steps.save_model(fitted, out)
         say_classes(voice, stack, fitted.predict(stack[:]), stack.labels, table, out)
 
 
-def classifier(method: str) -> Any:
-    """Return an unfitted classifier."""
-    from corrtensor.tasks import CorrentropyCenterClassifier, SubspaceClassifier
-
-    return SubspaceClassifier() if method == "subspace" else CorrentropyCenterClassifier()
-
-
-def labelled(stack: "Stack", labels: str | None, where: str) -> tuple[Any, Any]:
+def labelled(stack: "steps.Stack", labels: str | None, where: str) -> tuple[Any, Any]:
     """Return samples and labels to learn from."""
     from corrtensor.io import open_labels
 
@@ -110,33 +92,20 @@ def labelled(stack: "Stack", labels: str | None, where: str) -> tuple[Any, Any]:
     return stack[:], y
 
 
-def check_alike(one: "Stack", where: str, other: "Stack", there: str) -> None:
-    """Raise a ``ValueError`` unless two stacks have samples of one shape."""
-    if one.shape[1:] != other.shape[1:]:
-        raise ValueError(
-            f"{where} has samples of shape {one.shape[1:]}, {there} of {other.shape[1:]}"
-        )
-
-
 def validate(voice: Voice, model: Any, X: Any, y: Any, folds: int) -> Any:
     """Return for each sample the class that a model tells which has not seen it."""
     import numpy as np
-    from sklearn.base import clone
-    from sklearn.model_selection import StratifiedKFold
+    from sklearn.model_selection import StratifiedKFold, cross_val_predict
 
     if np.unique(y, return_counts=True)[1].min() < folds:
         raise ValueError(f"a class has fewer than {folds} samples: give fewer --folds, or --train")
-    found = np.empty_like(y)
-    parts = StratifiedKFold(folds, shuffle=True, random_state=0).split(X.reshape(len(X), -1), y)
-    with voice.progress("learning") as update:
-        for done, (train, test) in enumerate(parts, start=1):
-            found[test] = clone(model).fit(X[train], y[train]).predict(X[test])
-            update(done, folds)
-    return found
+    parts = StratifiedKFold(folds, shuffle=True, random_state=0)
+    with voice.progress("learning"):
+        return cross_val_predict(model, X, y, cv=parts)
 
 
 def say_classes(
-    voice: Voice, stack: "Stack", found: Any, truth: Any, table: Path | None, out: str | None
+    voice: Voice, stack: "steps.Stack", found: Any, truth: Any, table: Path | None, out: str | None
 ) -> None:
     """Print how many samples each class got, and write the class of each."""
     import numpy as np
@@ -144,23 +113,19 @@ def say_classes(
     known = truth is not None
     if table is not None:
         rows = [
-            (k, name_of(stack, k), label, *([truth[k]] if known else []))
+            (k, steps.name_of(stack, k), label, *([truth[k]] if known else []))
             for k, label in enumerate(found.tolist())
         ]
-        table_writer(table, ("sample", "name", "class", *(["label"] if known else [])), rows)
+        steps.table_writer(table, ("sample", "name", "class", *(["label"] if known else [])), rows)
     names, counts = np.unique(found, return_counts=True)
     sizes = dict(zip(map(str, names.tolist()), counts.tolist(), strict=True))
     record: dict[str, Any] = {
         "n_samples": len(found),
         "classes": sizes,
         "labels": found,
-        "csv": None if table is None else str(table),
-        "model": out,
     }
     lines = [f"{printable(name)}: {count} samples" for name, count in sizes.items()]
     if known and np.isin(truth, names).any():
         record["accuracy"] = float((found == truth).mean())
         lines.append(f"{record['accuracy']:.3f} of the labels agree")
-    lines += [f"All samples: {table}"] if table is not None else []
-    lines += [f"Model: {out}"] if out is not None else []
-    voice.result(record, *lines)
+    voice.result(record, *lines, csv=table, model=out)

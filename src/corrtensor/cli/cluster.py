@@ -1,30 +1,12 @@
-"""Clusters of samples: cluster."""
+"""The command that puts samples into clusters."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from corrtensor.cli import options
+from corrtensor.cli import options, steps
 from corrtensor.cli.output import Voice, exit_codes
-from corrtensor.cli.steps import (
-    check_shape,
-    claimed,
-    fit_with_progress,
-    load_model,
-    name_of,
-    open_stack,
-    samples_of,
-    table_writer,
-)
-
-if TYPE_CHECKING:
-    from corrtensor.io import Stack
-
-
-def add_commands(app: typer.Typer) -> None:
-    """Add the commands to the application."""
-    app.command()(cluster)
 
 
 def cluster(
@@ -50,17 +32,14 @@ def cluster(
     """
     voice = Voice(as_json, quiet)
     chosen, shape = options.parse_ranks(ranks), options.parse_size(size)
-    with exit_codes(voice), claimed(table, out, inputs=[where, model], force=force):
-        loaded = None if model is None else load_model(model, "transform")
-        stack = open_stack(voice, where, shape, colour, axis)
+    with exit_codes(voice), steps.claimed(table, out, inputs=[where, model], force=force):
+        loaded = None if model is None else steps.load_model(model, "transform")
+        stack = steps.open_stack(voice, where, shape, colour, axis, like=loaded)
         if loaded is not None:
-            check_shape(str(model), loaded, stack, where)
+            steps.check_shape(str(model), loaded, stack, where)
         found = clusters_of(loaded, chosen, clusters, seed)
-        fit_with_progress(voice, "clustering", found, samples_of(stack))
-        if out is not None:
-            from corrtensor.storage import save
-
-            save(found, out)
+        steps.fit_with_progress(voice, "clustering", found, steps.samples_of(stack))
+        steps.save_model(found, out)
         say_clusters(voice, stack, found, table, out)
 
 
@@ -76,7 +55,7 @@ def clusters_of(subspace: Any, ranks: Any, count: int, seed: int) -> Any:
 
 
 def say_clusters(
-    voice: Voice, stack: "Stack", found: Any, table: Path | None, out: str | None
+    voice: Voice, stack: "steps.Stack", found: Any, table: Path | None, out: str | None
 ) -> None:
     """Print the sizes of the clusters, and write who is in which."""
     import numpy as np
@@ -84,18 +63,16 @@ def say_clusters(
     labels = found.labels_
     if table is not None:
         rows = [
-            (k, name_of(stack, k), int(labels[k]), float(f"{found.weights_[k]:.6g}"))
+            (k, steps.name_of(stack, k), int(labels[k]), float(f"{found.weights_[k]:.6g}"))
             for k in range(len(labels))
         ]
-        table_writer(table, ("sample", "name", "cluster", "weight"), rows)
+        steps.table_writer(table, ("sample", "name", "cluster", "weight"), rows)
     sizes = np.bincount(labels, minlength=found.n_clusters).tolist()
     record: dict[str, Any] = {
         "n_samples": len(labels),
         "sizes": sizes,
         "labels": labels,
         "inertia": found.inertia_,
-        "csv": None if table is None else str(table),
-        "model": out,
     }
     lines = [f"cluster {k}: {size} samples" for k, size in enumerate(sizes)]
     if stack.labels is not None:
@@ -103,6 +80,4 @@ def say_clusters(
 
         record["accuracy"] = clustering_accuracy(stack.labels, labels)
         lines.append(f"agreement with the labels: {record['accuracy']:.3f}")
-    lines += [f"All samples: {table}"] if table is not None else []
-    lines += [f"Model: {out}"] if out is not None else []
-    voice.result(record, *lines)
+    voice.result(record, *lines, csv=table, model=out)

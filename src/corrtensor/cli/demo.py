@@ -2,12 +2,12 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
+import typer
+
+from corrtensor.cli import options
 from corrtensor.cli.output import complain
-
-if TYPE_CHECKING:
-    import typer
 
 FORMATS = (".png", ".pdf", ".svg")
 DEMO_NOTE = """
@@ -17,41 +17,34 @@ smoother than faces: the subspace explains them, so residuals cannot tell, and
 they do little harm."""
 
 
-def add_commands(app: "typer.Typer") -> None:
-    """Add the commands to the application."""
-    import typer
+def demo(
+    out: Annotated[Path, typer.Option(help="Where the figure goes: .png, .pdf or .svg.")] = Path(
+        "corrtensor-demo.png"
+    ),
+    seed: Annotated[int, typer.Option(min=0, help="What the outliers are drawn from.")] = 0,
+    bands: Annotated[
+        int, typer.Option(min=1, max=5, help="How many of the stacks the figure shows.")
+    ] = 5,
+    force: options.Force = False,
+    as_json: options.Json = False,
+) -> None:
+    """Fit 2DSVD, R1-2DSVD and Corr-Tensor to real images with outliers.
 
-    @app.command()
-    def demo(
-        out: Annotated[
-            Path, typer.Option(help="Where the figure goes: .png, .pdf or .svg.")
-        ] = Path("corrtensor-demo.png"),
-        seed: Annotated[int, typer.Option(min=0, help="What the outliers are drawn from.")] = 0,
-        bands: Annotated[
-            int, typer.Option(min=1, max=5, help="How many of the stacks the figure shows.")
-        ] = 5,
-        force: Annotated[
-            bool, typer.Option("--force", help="Replace a figure that is there.")
-        ] = False,
-        as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead.")] = False,
-    ) -> None:
-        """Fit 2DSVD, R1-2DSVD and Corr-Tensor to real images with outliers.
+    Prints one table and saves one figure.
 
-        Prints one table and saves one figure.
-
-        Example: corrtensor demo --out demo.pdf --seed 1
-        """
-        if out.suffix.lower() not in FORMATS:
-            raise typer.BadParameter(f"{out}: the figure's name must end in {', '.join(FORMATS)}")
-        if not out.parent.is_dir():
-            raise typer.BadParameter(f"{out}: there is no folder {out.parent}")
-        if out.exists() and not force:
-            raise typer.BadParameter(f"{out} is there: give another name, or --force to replace it")
-        try:
-            run_demo_command(out, seed, bands, as_json)
-        except ImportError as error:
-            complain(f"{error}\nThe demo needs more packages: pip install 'corrtensor[demo]'")
-            raise typer.Exit(2) from None
+    Example: corrtensor demo --out demo.pdf --seed 1
+    """
+    if out.suffix.lower() not in FORMATS:
+        raise typer.BadParameter(f"{out}: the figure's name must end in {', '.join(FORMATS)}")
+    if not out.parent.is_dir():
+        raise typer.BadParameter(f"{out}: there is no folder {out.parent}")
+    if out.exists() and not force:
+        raise typer.BadParameter(f"{out} is there: give another name, or --force to replace it")
+    try:
+        run_demo_command(out, seed, bands, as_json)
+    except ImportError as error:
+        complain(f"{error}\nThe demo needs more packages: pip install 'corrtensor[demo]'")
+        raise typer.Exit(2) from None
 
 
 def run_demo_command(out: Path, seed: int, bands: int, as_json: bool) -> None:

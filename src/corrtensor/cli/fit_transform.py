@@ -1,34 +1,13 @@
 """Commands from files to files: fit, transform, reconstruct."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from corrtensor._base.names import printable
-from corrtensor.cli import options
+from corrtensor.cli import options, steps
 from corrtensor.cli.output import Voice, exit_codes
-from corrtensor.cli.steps import (
-    blocks,
-    check_shape,
-    claimed,
-    fit_with_progress,
-    load_model,
-    name_of,
-    open_stack,
-    samples_of,
-    times,
-)
-
-if TYPE_CHECKING:
-    from corrtensor.io import Stack
-
-
-def add_commands(app: typer.Typer) -> None:
-    """Add the commands to the application."""
-    app.command()(fit)
-    app.command()(transform)
-    app.command()(reconstruct)
 
 
 def fit(
@@ -51,6 +30,7 @@ def fit(
     cells: Annotated[
         bool | None, typer.Option("--cells", help="Corr-Tensor: look for bad pixels, too.")
     ] = None,
+    missing: options.Missing = None,
     max_iter: Annotated[int | None, typer.Option(min=1, help="Most sweeps.")] = None,
     checkpoint: Annotated[
         str | None,
@@ -77,24 +57,23 @@ def fit(
     model = build(method, options.parse_ranks(ranks), settings)
     shape = options.parse_size(size)
     # The estimator holds the checkpoint.
-    with exit_codes(voice), claimed(out, report, inputs=[where], reused=[checkpoint], force=force):
-        stack = open_stack(voice, where, shape, colour, axis)
+    with (
+        exit_codes(voice),
+        steps.claimed(out, report, inputs=[where], reused=[checkpoint], force=force),
+    ):
+        stack = steps.open_stack(voice, where, shape, colour, axis, missing)
         check_ranks_fit(model, stack)
         from corrtensor.clusters import on_cluster
-        from corrtensor.storage import save
 
-        with on_cluster(cluster, samples_of(stack) if cluster is None else stack.array) as X:
-            seconds = fit_with_progress(voice, "fitting", model, X)
-        save(model, out)
+        with on_cluster(cluster, steps.samples_of(stack) if cluster is None else stack.array) as X:
+            seconds = steps.fit_with_progress(voice, "fitting", model, X)
+        steps.save_model(model, out)
         record = describe_fit(model, stack, seconds)
-        lines = [*fit_lines(record), f"Model: {out}"]
         if report is not None:
             from corrtensor.cli.report import write_report
 
             write_report(voice, report, model, stack, where)
-            lines.append(f"Page: {report}")
-        files = {"model": out, "report": None if report is None else str(report)}
-        voice.result({**files, **record}, *lines)
+        voice.result(record, *fit_lines(record), model=out, report=report)
 
 
 def build(method: str, ranks: Any, settings: dict[str, Any]) -> Any:
@@ -118,19 +97,24 @@ def build(method: str, ranks: Any, settings: dict[str, Any]) -> Any:
         raise typer.BadParameter(text) from None
 
 
-def check_ranks_fit(model: Any, stack: "Stack") -> None:
-    """Raise a ``BadParameter`` if the ranks do not go with the shape of the samples."""
+def check_ranks_fit(model: Any, stack: "steps.Stack") -> None:
+    """Raise a ``BadParameter`` if the ranks do not go with the shape of the samples.
+
+    Two ranks are enough for pictures with colours, which then stay as they are.
+    """
     from corrtensor._engine.ranks import check_ranks
     from corrtensor.subspace import MultilinearSubspace
 
     if isinstance(model, MultilinearSubspace):
+        if isinstance(model.ranks, tuple) and len(model.ranks) == 2 and stack.shape[3:] == (3,):
+            model.set_params(ranks=(*model.ranks, None))
         try:
             check_ranks(model.ranks, stack.shape[1:])
         except (ValueError, TypeError) as error:
             raise typer.BadParameter(str(error)) from None
 
 
-def describe_fit(model: Any, stack: "Stack", seconds: float) -> dict[str, Any]:
+def describe_fit(model: Any, stack: "steps.Stack", seconds: float) -> dict[str, Any]:
     """Return what is worth knowing about a fit."""
     weights = getattr(model, "weights_", None)
     low = [] if weights is None else [k for k in weights.argsort() if weights[k] < 0.5]
@@ -142,7 +126,7 @@ def describe_fit(model: Any, stack: "Stack", seconds: float) -> dict[str, Any]:
         "n_iter": getattr(model, "n_iter_", None),
         "converged": getattr(model, "converged_", None),
         "seconds": round(seconds, 3),
-        "rejected": [name_of(stack, k) for k in low],
+        "rejected": [steps.name_of(stack, k) for k in low],
         "skipped": [{"name": entry.name, "reason": entry.reason} for entry in stack.skipped],
     }
 
@@ -154,9 +138,9 @@ def fit_lines(record: dict[str, Any]) -> tuple[str, str]:
     rejected = [printable(name) for name in record["rejected"]]
     names = f": {', '.join(rejected[:5])}{', ...' if len(rejected) > 5 else ''}" if rejected else ""
     return (
-        f"{record['n_samples']} samples of {times(record['sample_shape'])}, "
-        f"cores of {times(record['ranks'])}{sweeps}, {record['seconds']:.1f} s",
-        f"{len(rejected)} outliers (weight below one half){names}",
+        f"{record['n_samples']} samples of {steps.times(record['sample_shape'])}, "
+        f"cores of {steps.times(record['ranks'])}{sweeps}, {record['seconds']:.1f} s",
+        f"{len(rejected)} rejected by the fit (weight below one half){names}",
     )
 
 
@@ -219,41 +203,42 @@ def write_samples(
     force: bool,
 ) -> None:
     """Send samples through a model, block by block, into a file."""
-    from corrtensor.io.video_writing import FORMATS
-    from corrtensor.io.writing import check_output_name, open_output
+    from corrtensor.io.writing import FORMATS, check_output_name, open_output
 
     pictures = task == "reconstruct"
     try:
         check_output_name(out, pictures=pictures)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
-    with exit_codes(voice), claimed(inputs=[path, where], later=[out], force=force):
-        model = load_model(path, "transform", "inverse_transform")
-        stack = open_stack(voice, where, *reading)
+    with exit_codes(voice), steps.claimed(inputs=[path, where], later=[out], force=force):
+        model = steps.load_model(path, "transform", "inverse_transform")
+        stack = steps.open_stack(voice, where, *reading, like=model)
         cores = pictures and tuple(stack.shape[1:]) == model.core_shape_ != model.sample_shape_
         if not cores:
-            check_shape(path, model, stack, where)
+            steps.check_shape(path, model, stack, where)
         from corrtensor._engine.shapes import as_float
 
         one = model.sample_shape_ if pictures else model.core_shape_
         shape, dtype = (len(stack), *one), as_float(stack.dtype)
         drawn = Path(out).suffix.lower() in ("", *FORMATS)
         span = black_and_white(voice, stack) if drawn else None
-        with open_output(out, shape, dtype, names=stack.names, values=span) as write:
-            for block in blocks(voice, task, stack):
+        rate = getattr(steps.stored(stack), "rate", None)
+        with open_output(out, shape, dtype, names=stack.names, values=span, rate=rate) as write:
+            for block in steps.blocks(voice, task, stack):
                 small = block if cores else model.transform(block)
                 write((model.inverse_transform(small) if pictures else small).reshape(-1, *one))
         record = {"out": out, "n_samples": len(stack), "shape": shape, "dtype": str(dtype)}
-        voice.result(record, f"{times(shape)} numbers: {out}")
+        voice.result(record, f"{len(stack)} times {steps.times(one)} numbers: {out}")
 
 
-def black_and_white(voice: Voice, stack: "Stack") -> tuple[float, float]:
+def black_and_white(voice: Voice, stack: "steps.Stack") -> tuple[float, float]:
     """Return which values shall be black and white in pictures of samples."""
     whole = {"uint8": 255.0, "uint16": 65535.0}
-    if str(stack.dtype) in whole:
-        return 0.0, whole[str(stack.dtype)]
+    kind = str(steps.stored(stack).dtype)
+    if kind in whole:
+        return 0.0, whole[kind]
     from numpy import isnan
 
-    seen = [b[~isnan(b)] for b in blocks(voice, "range of values", stack)]
+    seen = [b[~isnan(b)] for b in steps.blocks(voice, "range of values", stack)]
     ends = [(float(b.min()), float(b.max())) for b in seen if b.size] or [(0.0, 1.0)]
     return min(e[0] for e in ends), max(e[1] for e in ends)

@@ -1,5 +1,6 @@
 """The command that tells what is in a file."""
 
+from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -7,14 +8,8 @@ import typer
 
 from corrtensor._base.files import open_regular
 from corrtensor._base.names import printable
-from corrtensor.cli import options
+from corrtensor.cli import options, steps
 from corrtensor.cli.output import Voice, exit_codes
-from corrtensor.cli.steps import load_model, open_stack, times
-
-
-def add_commands(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command()(info)
 
 
 def info(
@@ -46,7 +41,7 @@ def is_model(path: Path) -> bool:
 
 def describe_model(where: str) -> dict[str, Any]:
     """Return what a model file holds."""
-    model = load_model(where)
+    model = steps.load_model(where)
     record: dict[str, Any] = {"file": where, "class": type(model).__name__}
     record["parameters"] = {
         key: value if isinstance(value, int | float | str | None) else repr(value)
@@ -65,7 +60,7 @@ def describe_model(where: str) -> dict[str, Any]:
 
 def describe_stack(voice: Voice, where: str) -> dict[str, Any]:
     """Return what samples look like."""
-    stack = open_stack(voice, where)
+    stack = steps.open_stack(voice, where)
     record: dict[str, Any] = {
         "file": where,
         "n_samples": len(stack),
@@ -74,17 +69,8 @@ def describe_stack(voice: Voice, where: str) -> dict[str, Any]:
         "skipped": len(stack.skipped),
     }
     if stack.labels is not None:
-        names, counts = zip(*sorted(count_labels(stack.labels).items()), strict=True)
-        record["labels"] = dict(zip(names, counts, strict=True))
+        record["labels"] = dict(sorted(Counter(map(str, stack.labels.tolist())).items()))
     return record
-
-
-def count_labels(labels: Any) -> dict[str, int]:
-    """Return how many samples have each label."""
-    counted: dict[str, int] = {}
-    for label in labels.tolist():
-        counted[str(label)] = counted.get(str(label), 0) + 1
-    return counted
 
 
 def shown(item: Any) -> str:
@@ -92,5 +78,5 @@ def shown(item: Any) -> str:
     if isinstance(item, dict):
         return ", ".join(f"{printable(str(key))}={value}" for key, value in item.items())
     if isinstance(item, tuple):
-        return times(item)
+        return steps.times(item)
     return ", ".join(map(printable, item)) if isinstance(item, list) else str(item)

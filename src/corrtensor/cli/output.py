@@ -18,6 +18,9 @@ DONE, BAD_DATA, BAD_CALL, STOPPED = 0, 1, 2, 128
 PATIENCE = 1.0
 # So many names of files that were left out are shown.
 SHOWN = 10
+# What the files are that commands write.
+FILES = {"csv": "All samples:", "report": "Page:", "model": "Model:", "copied_to": "Copied to:"}
+FILES |= {"moved_to": "Moved to:", "manifest": "To undo: corrtensor restore"}
 
 
 def complain(message: str) -> None:
@@ -65,25 +68,22 @@ def stop_on_signals() -> None:
 class Voice:
     """Says results on standard output and everything else on standard error.
 
-    Parameters
-    ----------
-    as_json : bool, default=False
-        Whether the result is one JSON object instead of text.
-    quiet : bool, default=False
-        Whether only errors, and JSON if it is asked for, are printed.
+    With ``as_json`` the result is one JSON object instead of text; with ``quiet`` only errors, and
+    JSON if it is asked for, are printed.
     """
 
     def __init__(self, as_json: bool = False, quiet: bool = False) -> None:
         self.as_json, self.quiet = as_json, quiet
         self.notes: list[str] = []
 
-    def result(self, record: dict[str, Any], *lines: str) -> None:
-        """Print what a command found: a record for programs, lines for people."""
+    def result(self, record: dict[str, Any], *lines: str, **files: Any) -> None:
+        """Print what a command found, a record for programs, lines for people, and its files."""
         if self.as_json:
-            record = {**record, "notes": self.notes}
+            record = {**record, **files, "notes": self.notes}
             print(json.dumps(plain(record), indent=2, allow_nan=False), flush=True)
         elif not self.quiet:
-            print("\n".join(map(visible, lines)), flush=True)
+            written = [f"{FILES[key]} {path}" for key, path in files.items() if path is not None]
+            print("\n".join(map(visible, [*lines, *written])), flush=True)
 
     def note(self, message: str) -> None:
         """Say something that is no error."""

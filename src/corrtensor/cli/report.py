@@ -1,21 +1,12 @@
-"""Commands that write pages: report."""
+"""The command that writes a page about a model."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from corrtensor.cli import options
+from corrtensor.cli import options, steps
 from corrtensor.cli.output import Voice, exit_codes
-from corrtensor.cli.steps import check_shape, claimed, load_model, open_stack, samples_of
-
-if TYPE_CHECKING:
-    from corrtensor.io import Stack
-
-
-def add_commands(app: typer.Typer) -> None:
-    """Add the commands to the application."""
-    app.command()(report)
 
 
 def report(
@@ -38,15 +29,15 @@ def report(
     voice = Voice(as_json, quiet)
     shape = options.parse_size(size)
     with exit_codes(voice):
-        with claimed(out, inputs=[path, where], force=force):
-            model = load_model(path, "transform", "inverse_transform")
-            stack = open_stack(voice, where, shape, colour, axis)
-            check_shape(path, model, stack, where)
+        with steps.claimed(out, inputs=[path, where], force=force):
+            model = steps.load_model(path, "transform", "inverse_transform")
+            stack = steps.open_stack(voice, where, shape, colour, axis, like=model)
+            steps.check_shape(path, model, stack, where)
             write_report(voice, out, model, stack, where)
-        voice.result({"report": str(out)}, f"Page: {out}")
+        voice.result({}, report=out)
 
 
-def write_report(voice: Voice, path: Path, model: Any, stack: "Stack", where: str) -> None:
+def write_report(voice: Voice, path: Path, model: Any, stack: "steps.Stack", where: str) -> None:
     """Write the page about a model and samples."""
     from corrtensor.report.page import write_page
 
@@ -55,7 +46,7 @@ def write_report(voice: Voice, path: Path, model: Any, stack: "Stack", where: st
         write_page(
             path,
             model,
-            samples_of(stack),
+            steps.samples_of(stack),
             names=stack.names,
             labels=None if stack.labels is None else stack.labels.tolist(),
             title=title,

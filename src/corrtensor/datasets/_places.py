@@ -1,19 +1,26 @@
-"""Where the data sets are on disk, and whether their archives are whole."""
+"""The files of the data sets: where they are, whether they are whole, what is in them."""
 
-from __future__ import annotations
-
+import gzip
 import hashlib
 import io
+import math
 import os
 import re
-from collections.abc import Iterable, Sequence
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.datasets import get_data_home
 
+from corrtensor._base.extras import need
+
 VARIABLE = "CORRTENSOR_DATA"
+GAP = rb"(?:\s|#.*\n)+"
+PNM_HEADER = re.compile(rb"P([56])" + GAP + rb"(\d+)" + GAP + rb"(\d+)" + GAP + rb"(\d+)\s")
+GZIP_MAGIC = b"\x1f\x8b"
+IDX_OF_BYTES = b"\0\0\x08"
 
 # Each known archive: the sha256 of its accepted contents, and their sizes in bytes.
 # The second of MNIST is the file that Keras hands out: the same arrays, packed anew.
@@ -66,6 +73,28 @@ def incomplete(title: str, folder: Path, absent: Sequence[str], total: int) -> V
     return ValueError(f"{title} in {folder}: {len(absent)} of {total} images are missing ({named})")
 
 
+def whole_folder(
+    title: str,
+    root: Path,
+    folders: Sequence[str],
+    named: Callable[[Path], Mapping[str, Path]],
+    wanted: Sequence[str],
+    forms: Iterable[str],
+) -> tuple[list[Path], Path]:
+    """Return the wanted files, by their names, and the first folder that has them.
+
+    One with a part of them is an error, and so is none.
+    """
+    for folder in (root, *(root / name for name in folders)):
+        found = named(folder)
+        absent = [name for name in wanted if name not in found]
+        if not absent:
+            return [found[name] for name in wanted], folder
+        if len(absent) < len(wanted):
+            raise incomplete(title, folder, absent, len(wanted))
+    raise missing(title, root, forms)
+
+
 def matching(folder: Path, pattern: str) -> list[tuple[re.Match[str], Path]]:
     """List the files whose whole name fits ``pattern``, in any case; strays are passed over."""
     if not folder.is_dir():
@@ -88,3 +117,71 @@ def read_archive(path: Path) -> Any:
             f"{len(content)} bytes with sha256 {found} found. Fetch it again."
         )
     return np.load(io.BytesIO(content), allow_pickle=False)
+
+
+def read_pnm(path: Path, shape: tuple[int, ...]) -> np.ndarray:
+    """Read a binary PGM or PPM image of 8 bits that must have this shape."""
+    content = path.read_bytes()
+    header = PNM_HEADER.match(content)
+    if header is None:
+        raise ValueError(f"{path} is corrupt, or not a binary PGM or PPM image")
+    kind, width, height, largest = (int(number) for number in header.groups())
+    if largest != 255:
+        raise ValueError(f"{path} has grey levels up to {largest}; 255 expected")
+    found = (height, width) if kind == 5 else (height, width, 3)
+    check_shape(path, found, shape)
+    pixels = content[header.end() :]
+    if len(pixels) != math.prod(found):
+        raise ValueError(
+            f"{path} is corrupt or half-downloaded: {math.prod(found)} bytes of pixels expected, "
+            f"{len(pixels)} found"
+        )
+    return np.frombuffer(pixels, np.uint8).reshape(found)
+
+
+def read_picture(path: Path, shape: tuple[int, int]) -> np.ndarray:
+    """Read a GIF or PNG image as grey levels; it must have this shape."""
+    image = need("PIL.Image", "data", f"reading {path.name}")
+    try:
+        with image.open(path, formats=("GIF", "PNG")) as picture:
+            pixels = np.asarray(picture.convert("L"))
+    # Pillow raises any of these on files that are cut off or garbled.
+    except (OSError, EOFError, SyntaxError, ValueError, IndexError) as error:
+        raise ValueError(f"{path} is corrupt, or not an image: {error}") from error
+    check_shape(path, pixels.shape, shape)
+    return pixels
+
+
+def check_shape(path: Path, found: tuple[int, ...], expected: tuple[int, ...]) -> None:
+    """Raise when an image has not the shape of its data set."""
+    if found != expected:
+        raise ValueError(f"{path} holds an image of shape {found}; {expected} expected")
+
+
+def read_idx(path: Path) -> np.ndarray:
+    """Read an IDX file of bytes, packed with gzip or not (told by its content, not its name)."""
+    content = path.read_bytes()
+    if content[:2] == GZIP_MAGIC:
+        try:
+            content = gzip.decompress(content)
+        except (EOFError, OSError, zlib.error) as error:
+            raise ValueError(f"{path} is corrupt or half-downloaded: {error}") from error
+    order = content[3] if len(content) > 3 else 0
+    start = 4 + 4 * order
+    if content[:3] != IDX_OF_BYTES or order == 0 or len(content) < start:
+        raise ValueError(f"{path} is corrupt, or not an IDX file of bytes")
+    shape = tuple(int(size) for size in np.frombuffer(content, ">u4", order, 4))
+    if len(content) - start != math.prod(shape):
+        raise ValueError(
+            f"{path} is corrupt or half-downloaded: {math.prod(shape)} bytes for shape {shape} "
+            f"expected, {len(content) - start} found"
+        )
+    return np.frombuffer(content, np.uint8, offset=start).reshape(shape).copy()
+
+
+def resize(images: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+    """Resize grey images to ``(rows, columns)``; each new pixel averages the area it covers."""
+    image = need("PIL.Image", "data", f"size={size}")
+    rows, columns = size
+    box = image.Resampling.BOX
+    return np.stack([image.fromarray(one).resize((columns, rows), box) for one in images])

@@ -1,7 +1,5 @@
 """Small data sets that come with other packages and need no files."""
 
-from __future__ import annotations
-
 import numpy as np
 from sklearn.datasets import load_digits as sklearn_digits
 from sklearn.utils import Bunch

@@ -1,7 +1,5 @@
 """LFWcrop: faces in the wild, cropped to 64 x 64 pixels, in colour or grey."""
 
-from __future__ import annotations
-
 import difflib
 import os
 from collections.abc import Iterable, Sequence
@@ -10,8 +8,14 @@ from pathlib import Path
 import numpy as np
 from sklearn.utils import Bunch
 
-from corrtensor.datasets._formats import read_pnm
-from corrtensor.datasets._places import data_root, incomplete, matching, missing, read_archive
+from corrtensor.datasets._places import (
+    data_root,
+    incomplete,
+    matching,
+    missing,
+    read_archive,
+    read_pnm,
+)
 
 # The paper's people, and how many images LFWcrop has of each.
 PEOPLE = {
@@ -65,7 +69,8 @@ def load_lfwcrop(
         ...
     FileNotFoundError: LFWcrop faces not found in no-such-folder (there is no such folder)...
     """
-    names = list(PEOPLE) if people is None else list(dict.fromkeys(_listed(people)))
+    people = [people] if isinstance(people, str) else people
+    names = list(PEOPLE) if people is None else list(dict.fromkeys(people))
     if not names:
         raise ValueError("people is empty: name at least one person, or leave it out")
     root = data_root(data_dir)
@@ -79,11 +84,17 @@ def load_lfwcrop(
         if folder is None and source.is_file():
             raise _unknown(sorted(set(names) - PEOPLE.keys()), list(PEOPLE), source)
         if folder is None:
-            raise missing("LFWcrop faces", root, _forms(color))
+            forms = ["lfwcrop_subset.npz (arrays images, names, numbers)"]
+            for kind in ("color",) if color else ("color", "grey"):
+                name = f"Colin_Powell_0001.{'ppm' if kind == 'color' else 'pgm'}"
+                forms.append(f"the folder lfwcrop_{kind}/faces with {name} and so on")
+            raise missing("LFWcrop faces", root, forms)
         images, target, numbers = _from_folder(folder, names, color=not grey)
         source = folder
     if not color and images.ndim == 4:
-        images = _grey(images)
+        # Whole numbers, so that halves are rounded alike on every machine.
+        shades = images.astype(np.uint32) @ np.array([299, 587, 114], np.uint32)
+        images = ((shades + 500) // 1000).astype(np.uint8)
     kind = "colour" if color else "grey"
     return Bunch(
         images=images,
@@ -96,27 +107,11 @@ def load_lfwcrop(
     )
 
 
-def _listed(people: Iterable[str]) -> Iterable[str]:
-    return [people] if isinstance(people, str) else people
-
-
-def _forms(color: bool) -> list[str]:
-    forms = [
-        "lfwcrop_subset.npz (arrays images, names, numbers)",
-        "the folder lfwcrop_color/faces with Colin_Powell_0001.ppm and so on",
-    ]
-    if not color:
-        forms.append("the folder lfwcrop_grey/faces with Colin_Powell_0001.pgm and so on")
-    return forms
-
-
 def _faces(root: Path, color: bool) -> Path | None:
     """Return the folder with images of this kind, if there is one."""
     whole = root / ("lfwcrop_color" if color else "lfwcrop_grey")
-    for folder in (whole / "faces", whole, root / "faces", root):
-        if matching(folder, _file_name(color)):
-            return folder
-    return None
+    places = (whole / "faces", whole, root / "faces", root)
+    return next((place for place in places if matching(place, _file_name(color))), None)
 
 
 def _file_name(color: bool) -> str:
@@ -160,9 +155,3 @@ def _unknown(names: Sequence[str], known: list[str], source: Path) -> ValueError
         f"people: {source} has no images of {', '.join(map(repr, names))}; "
         f"it has those of {len(known)} people, such as {', '.join(map(repr, close))}"
     )
-
-
-def _grey(images: np.ndarray) -> np.ndarray:
-    # Whole numbers, so that halves are rounded alike on every machine.
-    red, green, blue = np.moveaxis(images.astype(np.uint32), -1, 0)
-    return ((299 * red + 587 * green + 114 * blue + 500) // 1000).astype(np.uint8)

@@ -1,15 +1,12 @@
 """MNIST: 70 000 handwritten digits of 28 x 28 pixels."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 
 import numpy as np
 from sklearn.utils import Bunch
 
-from corrtensor.datasets._formats import check_shape, read_idx
-from corrtensor.datasets._places import data_root, missing, read_archive
+from corrtensor.datasets._places import check_shape, data_root, missing, read_archive, read_idx
 
 PREFIXES = {"train": "train", "test": "t10k"}
 

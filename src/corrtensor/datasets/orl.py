@@ -1,17 +1,14 @@
 """ORL (AT&T) faces: 40 people, 10 grey images each, 112 x 92 pixels."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 
 import numpy as np
 from sklearn.utils import Bunch
 
-from corrtensor.datasets._formats import read_pnm
-from corrtensor.datasets._places import data_root, incomplete, missing, read_archive
+from corrtensor.datasets._places import data_root, read_archive, read_pnm, whole_folder
 
-PEOPLE, IMAGES_EACH, SHAPE = 40, 10, (112, 92)
+SHAPE = (112, 92)
 FOLDERS = ("orl", "orl_faces", "att_faces")
 
 
@@ -49,8 +46,14 @@ def load_orl(data_dir: str | os.PathLike[str] | None = None) -> Bunch:
         with read_archive(source) as arrays:
             images, target = arrays["images"], arrays["labels"]
     else:
-        images, source = _from_folders(root)
-        target = np.repeat(np.arange(1, PEOPLE + 1), IMAGES_EACH)
+        names = [f"s{k}/{j}.pgm" for k in range(1, 41) for j in range(1, 11)]
+        forms = [
+            "orl.npz (arrays images, labels)",
+            f"folders s1/1.pgm to s40/10.pgm, here or in one of {', '.join(FOLDERS)}",
+        ]
+        paths, source = whole_folder("ORL faces", root, FOLDERS, _files, names, forms)
+        images = np.stack([read_pnm(path, SHAPE) for path in paths])
+        target = np.repeat(np.arange(1, 41), 10)
     return Bunch(
         images=images,
         target=target,
@@ -59,19 +62,5 @@ def load_orl(data_dir: str | os.PathLike[str] | None = None) -> Bunch:
     )
 
 
-def _from_folders(root: Path) -> tuple[np.ndarray, Path]:
-    names = [f"s{k}/{j}.pgm" for k in range(1, PEOPLE + 1) for j in range(1, IMAGES_EACH + 1)]
-    for folder in (root, *(root / name for name in FOLDERS)):
-        absent = [name for name in names if not (folder / name).is_file()]
-        if not absent:
-            return np.stack([read_pnm(folder / name, SHAPE) for name in names]), folder
-        if len(absent) < len(names):
-            raise incomplete("ORL faces", folder, absent, len(names))
-    raise missing(
-        "ORL faces",
-        root,
-        [
-            "orl.npz (arrays images, labels)",
-            f"folders s1/1.pgm to s40/10.pgm, here or in one of {', '.join(FOLDERS)}",
-        ],
-    )
+def _files(folder: Path) -> dict[str, Path]:
+    return {path.relative_to(folder).as_posix(): path for path in folder.glob("s*/*.pgm")}

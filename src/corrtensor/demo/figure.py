@@ -1,7 +1,5 @@
 """The demo's figure: originals, reconstructions, rejected samples, and the residuals of all."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

@@ -4,11 +4,11 @@
 two or more axes is taken.
 """
 
-from __future__ import annotations
-
+import base64
 import io
 import math
 import os
+import struct
 import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -18,7 +18,8 @@ import numpy as np
 
 from corrtensor._base.extras import need
 from corrtensor._base.files import check_regular, is_inside, open_regular
-from corrtensor.io.stack import InputError, Spool, Turned
+from corrtensor._base.gaps import Gapped
+from corrtensor.io.stack import InputError, Spool, Turned, reading
 
 NUMBERS = "fiub"
 # No array needs a longer description.
@@ -50,14 +51,10 @@ def choose(path: Path, shapes: Mapping[str, tuple[int, ...]], name: str | None, 
 
 def open_npy(path: Path) -> Any:
     """Map a ``.npy`` file."""
-    try:
+    with reading(path, ".npy file that can be used", *NOT_THE_FILE):
         with open_regular(path) as file:
             shape, fortran, dtype, start = read_npy_header(file)
         return mapped(path, start, shape, fortran, dtype)
-    except (InputError, *NOT_THE_FILE):
-        raise
-    except Exception as error:
-        raise InputError(f"{path} is no .npy file that can be used: {error}") from error
 
 
 def read_npy_header(file: Any) -> tuple[tuple[int, ...], bool, np.dtype, int]:
@@ -86,7 +83,7 @@ def mapped(
 
 def open_npz(path: Path, name: str | None, least: int) -> Any:
     """Map an array of a ``.npz`` file, or unpack it into a temporary file if it is compressed."""
-    try:
+    with reading(path, ".npz file that can be used", *NOT_THE_FILE):
         with open_regular(path) as file, zipfile.ZipFile(file) as archive:
             shapes = {}
             for info in archive.infolist():
@@ -105,10 +102,6 @@ def open_npz(path: Path, name: str | None, least: int) -> Any:
                     return unpack(path, member, shape, fortran, dtype)
             offset = start_of(file, info) + start
         return mapped(path, offset, shape, fortran, dtype)
-    except (InputError, *NOT_THE_FILE):
-        raise
-    except Exception as error:
-        raise InputError(f"{path} is no .npz file that can be used: {error}") from error
 
 
 def start_of(file: BinaryIO, info: zipfile.ZipInfo) -> int:
@@ -126,10 +119,11 @@ def unpack(path: Path, member: Any, shape: tuple[int, ...], fortran: bool, dtype
         raise InputError(
             f"{path}: there is no room to unpack {shape} of {dtype}; save it uncompressed"
         )
-    spool, place = Spool(stored, dtype), 0
-    while block := member.read(1 << 20):
-        spool.write_bytes(place, block)
-        place += len(block)
+    spool = Spool(stored[1:], dtype)
+    rows = max(1, (1 << 20) // max(1, spool.row_bytes))
+    for lo in range(0, stored[0] if spool.row_bytes else 0, rows):
+        block = member.read(min(rows, stored[0] - lo) * spool.row_bytes)
+        spool.add(np.frombuffer(block, dtype).reshape(-1, *stored[1:]))
     # Stored by columns: the samples are along the last of the stored axes.
     return np.asarray(spool[:]).T if fortran else spool
 
@@ -138,18 +132,34 @@ def open_hdf5(path: Path, name: str | None, least: int) -> Any:
     """Open a dataset of an HDF5 file whose numbers are in the file, or in others beside it."""
     h5py = need("h5py", "io", "an HDF5 file")
     check_regular(path)
-    try:
+    with reading(path, "HDF5 file that can be read", MemoryError):
         file = h5py.File(path, "r")
         shapes = {key: item.shape for key, item in datasets_of(h5py, file, path)}
         dataset = file[choose(path, shapes, name.strip("/") if name else None, least)]
         refuse_elsewhere(h5py, dataset, path)
         # Of a type that NumPy lacks, this raises.
         np.dtype(dataset.dtype)
-        return dataset
-    except (InputError, MemoryError):
-        raise
-    except Exception as error:
-        raise InputError(f"{path} is no HDF5 file that can be read: {error}") from error
+        return without_fill(dataset, dataset.attrs)
+
+
+def without_fill(array: Any, attributes: Mapping[str, Any]) -> Any:
+    """Return an array that reads as NaN where it holds what its file says is missing.
+
+    That is ``_FillValue`` or ``missing_value``, as netCDF and xarray name it. What zarr itself
+    calls the fill value of an array is zero as a rule; xarray means it only in version 2.
+    """
+    values = [attributes.get(name) for name in ("_FillValue", "missing_value")]
+    version = getattr(getattr(array, "metadata", None), "zarr_format", None)
+    if version == 2 and "_ARRAY_DIMENSIONS" in attributes:
+        values.append(array.fill_value)
+    for value in values:
+        if version == 3 and isinstance(value, str):
+            # xarray's way to put a floating-point number into JSON.
+            value = struct.unpack("<d", base64.b64decode(value))[0]
+        for one in np.ravel(np.asarray([] if value is None else value)):
+            if one.dtype.kind in "fiu" and not np.isnan(one):
+                array = Gapped(array, one.item())
+    return array
 
 
 def datasets_of(h5py: Any, file: Any, path: Path) -> Iterator[tuple[str, Any]]:
@@ -212,13 +222,9 @@ def open_mat(path: Path, name: str | None, least: int, axis: int) -> Any:
     if os.path.getsize(path) > 512 and need("h5py", "io", "a MATLAB file").is_hdf5(path):
         # MATLAB stores axes in the reverse order.
         return Turned(open_hdf5(path, name, least), axis, reverse=True)
-    try:
+    # Not enough memory is the file's fault: it is read at once, and may claim any size.
+    with reading(path, "MATLAB file that can be read", OSError):
         array = read_mat(path, name, least)
-    except (InputError, OSError):
-        raise
-    except Exception as error:
-        # Not enough memory as well: such a file is read at once, and may claim any size.
-        raise InputError(f"{path} is no MATLAB file that can be read: {error!r}") from error
     if not -array.ndim <= axis < array.ndim:
         raise InputError(f"{path} of shape {array.shape} has no axis {axis}")
     return np.moveaxis(array, axis, 0)
@@ -252,22 +258,16 @@ def open_zarr(path: Path, name: str | None, least: int) -> Any:
     zarr = need("zarr", "io", "a zarr store")
     from corrtensor.io.zarr_store import Folder, check_codecs
 
-    try:
-        node = zarr.open(Folder(path, read_only=True), mode="r")
-        if not isinstance(node, zarr.Group):
-            if name is not None:
-                raise InputError(f"{path} is one array; it has none called {name}")
-            check_codecs(node, path)
-            return with_chunks(node, path)
-        members = dict(node.members(max_depth=None))
-        shapes = {key: m.shape for key, m in members.items() if isinstance(m, zarr.Array)}
-        array = members[choose(path, shapes, name, least)]
+    with reading(path, "zarr store that can be read"):
+        array = zarr.open(Folder(path, read_only=True), mode="r")
+        if isinstance(array, zarr.Group):
+            members = dict(array.members(max_depth=None))
+            shapes = {key: m.shape for key, m in members.items() if isinstance(m, zarr.Array)}
+            array = members[choose(path, shapes, name, least)]
+        elif name is not None:
+            raise InputError(f"{path} is one array; it has none called {name}")
         check_codecs(array, path)
-        return with_chunks(array, path)
-    except InputError:
-        raise
-    except Exception as error:
-        raise InputError(f"{path} is no zarr store that can be read: {error}") from error
+        return without_fill(with_chunks(array, path), array.attrs)
 
 
 def with_chunks(array: Any, path: Path) -> Any:

@@ -5,8 +5,6 @@ other is an object with one key that says what it is, see ``docs/model-files.md`
 looked up in the two tables below, never by a name that a file brings.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass

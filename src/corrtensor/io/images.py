@@ -7,8 +7,6 @@ Regular files are opened, by a few decoders that are named here. A link to a fil
 it stays in the folder, a link to a folder never: so there are no loops.
 """
 
-from __future__ import annotations
-
 import os
 import warnings
 from collections import Counter
@@ -221,9 +219,8 @@ def common_size(headers: dict[str, Header]) -> tuple[tuple[int, int], str]:
         size = max(1, round(sides[0])), max(1, round(sides[1]))
     how = "the commonest" if size == counts[0][0] else "about the median"
     return size, (
-        f"the pictures have {len(counts)} sizes, {'{} x {}'.format(*counts[0][0])} the commonest; "
-        f"all are resized to {'{} x {}'.format(*size)}, {how}, and cropped about their middle; "
-        "--size HxW chooses another"
+        f"the pictures have {len(counts)} sizes; all are resized to {'{} x {}'.format(*size)}, "
+        f"{how}, and cropped about their middle; --size HxW chooses another"
     )
 
 
@@ -300,7 +297,7 @@ def decode_all(
 ) -> tuple[Any, list[str], list[Skipped]]:
     """Decode every picture once; return the array, the names in it, and what was left out."""
     shape = (len(names), *look.shape)
-    spool = Spool(shape, look.dtype) if Spool.fits(shape, look.dtype) else None
+    spool = Spool(look.shape, look.dtype) if Spool.fits(shape, look.dtype) else None
     kept: list[str] = []
     skipped = []
     for done, (name, pixels) in enumerate(decoded(folder, names, look), start=1):
@@ -308,14 +305,11 @@ def decode_all(
             skipped.append(pixels)
         else:
             if spool is not None:
-                spool.write(len(kept), pixels)
+                spool.add(pixels[None])
             kept.append(name)
         if progress is not None:
             progress(done, len(names))
-    if spool is None:
-        return Pictures(folder, kept, look), kept, skipped
-    spool.shape = (len(kept), *look.shape)
-    return spool, kept, skipped
+    return Pictures(folder, kept, look) if spool is None else spool, kept, skipped
 
 
 def decoded(

@@ -3,14 +3,11 @@
 Other readers trust what the file says about itself, and a damaged file can end the process.
 """
 
-from __future__ import annotations
-
 import math
 import zlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 
@@ -26,90 +23,54 @@ CLASSES |= {15: "u8"}
 COMPLEX = 0x0800
 # Bytes that anything packed may claim, and how often its own size if it claims more.
 BELIEVED, MOST_COMPRESSED = 1 << 26, 200
-# The flags, shape and name of a variable fit into so many bytes.
-PREAMBLE = 1 << 12
+# What stands before the numbers of a variable fits into so many bytes, packed into no more.
+PREAMBLE = 1 << 14
 
 
 @dataclass(frozen=True)
 class Variable:
-    """An array in a file: where it is, and what the file says about it."""
+    """An array in a file: where its bytes are, and where among these its numbers."""
 
-    name: str
-    shape: tuple[int, ...]
-    dtype: np.dtype
     place: int
     length: int
     packed: bool
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    start: int
+    stored: np.dtype
+
+    @property
+    def size(self) -> int:
+        """Bytes of its numbers."""
+        return math.prod(self.shape) * self.stored.itemsize
 
 
-class Content:
-    """The bytes of one variable, in the order in which they are stored."""
+class Elements:
+    """The first bytes of a variable, element by element."""
 
-    def __init__(self, file: BinaryIO, place: int, length: int, packed: bool, order: str) -> None:
-        self.file, self.left, self.order = file, length, order
-        self.unpack = zlib.decompressobj() if packed else None
-        self.waiting = self.back = b""
-        file.seek(place)
+    def __init__(self, content: bytes, order: str) -> None:
+        self.content, self.order, self.place = content, order, 0
 
-    def read(self, count: int) -> bytes:
-        """Return exactly so many bytes."""
-        parts, missing = [], count
-        while missing:
-            part = self._some(missing)
-            if not part:
-                raise ValueError("it ends too early")
-            parts.append(part)
-            missing -= len(part)
-        return b"".join(parts)
-
-    def _some(self, count: int) -> bytes:
-        if self.back:
-            part, self.back = self.back[:count], self.back[count:]
-            return part
-        if self.unpack is None:
-            part = self.file.read(min(count, self.left, 1 << 24))
-            self.left -= len(part)
-            return part
-        while True:
-            if not self.waiting:
-                self.waiting = self.file.read(min(self.left, 1 << 16))
-                self.left -= len(self.waiting)
-            ended = not self.waiting
-            part = self.unpack.decompress(self.waiting, count)
-            self.waiting = self.unpack.unconsumed_tail
-            if part or ended or self.unpack.eof:
-                return part
-
-    def finish(self) -> None:
-        """Read to the end of what is compressed: only there its checksum is looked at."""
-        while self.unpack is not None and not self.unpack.eof:
-            if not self._some(1 << 16) and not self.unpack.eof:
-                raise ValueError("it ends too early")
-
-    def numbers(self, kind: str, count: int) -> np.ndarray:
-        """Return so many numbers."""
-        dtype = np.dtype(self.order + kind)
-        return np.frombuffer(self.read(count * dtype.itemsize), dtype)
-
-    def element(self) -> tuple[int, int, int]:
-        """Return type and length of what comes next, and how many bytes fill it up."""
-        code, length = (int(value) for value in self.numbers("u4", 2))
+    def tag(self) -> tuple[int, int, int]:
+        """Return type, length and place of what comes next."""
+        if len(self.content) < self.place + 8:
+            raise ValueError("it ends too early")
+        code, length = np.frombuffer(self.content, f"{self.order}u4", 2, self.place).tolist()
+        self.place += 8
         if code >> 16:
             # Few bytes, in the place of the length.
-            self.back = length.to_bytes(4, "little" if self.order == "<" else "big")
-            code, length = code & 0xFFFF, code >> 16
-            return code, length, 4 - length
-        return code, length, -length % 8
+            return code & 0xFFFF, code >> 16, self.place - 4
+        return code, length, self.place
 
-    def small(self, codes: tuple[int, ...]) -> np.ndarray:
-        """Return the numbers of a short element of one of these types."""
-        code, length, fill = self.element()
-        if code not in codes or length > PREAMBLE or fill < 0:
+    def numbers(self, *codes: int) -> np.ndarray:
+        """Return the numbers of an element of one of these types, and go on behind it."""
+        code, length, place = self.tag()
+        if code not in codes or place + length > len(self.content):
             raise ValueError(f"an element of type {code} and {length} bytes is out of place")
-        kind = STORED[code]
-        values = self.numbers(kind, length // np.dtype(kind).itemsize)
-        self.read(length % np.dtype(kind).itemsize + fill)
-        return values
+        if place == self.place:
+            self.place += length + -length % 8
+        return np.frombuffer(self.content[place : place + length], self.order + STORED[code])
 
 
 def is_version_5(path: Path) -> bool:
@@ -124,54 +85,63 @@ def list_variables(path: Path) -> list[Variable]:
 
     Text, cells, structures and sparse matrices are left out.
     """
+    found = []
     with open_regular(path) as file:
-        return [variable for variable in variables_of(file) if variable is not None]
+        size = file.seek(0, 2)
+        file.seek(HEADER - 2)
+        order, place = "<" if file.read(2) == b"IM" else ">", HEADER
+        while place < size:
+            file.seek(place)
+            code, length, _ = Elements(file.read(8), order).tag()
+            place += 8
+            if length > size - place or code not in (MATRIX, COMPRESSED):
+                raise ValueError(f"byte {place} begins no variable, or one that is cut short")
+            found.append(variable_at(file, place, length, code == COMPRESSED, order))
+            place += length
+    return [variable for variable in found if variable is not None]
 
 
-def variables_of(file: BinaryIO) -> Iterator[Variable | None]:
-    """Yield what is known of every variable; ``None`` for those of other kinds."""
-    size = file.seek(0, 2)
-    file.seek(HEADER - 2)
-    order, place = "<" if file.read(2) == b"IM" else ">", HEADER
-    while place < size:
-        tag = Content(file, place, 8, False, order)
-        code, length = (int(value) for value in tag.numbers("u4", 2))
-        place += 8
-        if length > size - place or code not in (MATRIX, COMPRESSED):
-            raise ValueError(f"byte {place} begins no variable, or one that is cut short")
-        yield preamble(Content(file, place, length, code == COMPRESSED, order), place, length)[0]
-        place += length
-
-
-def preamble(content: Content, place: int, length: int) -> tuple[Variable | None, Content]:
-    """Read what stands before the numbers of a variable."""
-    packed = content.unpack is not None
-    if packed and content.element()[0] != MATRIX:
+def variable_at(
+    file: BinaryIO, place: int, length: int, packed: bool, order: str
+) -> Variable | None:
+    """Return what is said of a variable before its numbers; ``None`` for those of other kinds."""
+    content = file.read(min(length, PREAMBLE))
+    elements = Elements(
+        zlib.decompressobj().decompress(content, PREAMBLE) if packed else content, order
+    )
+    if packed and elements.tag()[0] != MATRIX:
         raise ValueError("a compressed element is no array")
-    flags = int(content.small((6,))[0])
+    flags = int(elements.numbers(6)[0])
     kind = CLASSES.get(flags & 0xFF)
     if kind is None or flags & COMPLEX:
-        return None, content
-    shape = tuple(int(a) for a in content.small((5,)))
-    name = content.small((1, 2)).tobytes().decode("latin-1")
+        return None
+    shape = tuple(elements.numbers(5).tolist())
+    name = elements.numbers(1, 2).tobytes().decode("latin-1")
     if len(shape) < 2 or min(shape) < 0:
         raise ValueError(f"an array of shape {shape}")
-    return Variable(name, shape, np.dtype(kind), place, length, packed), content
+    code, size, start = elements.tag()
+    if code not in STORED:
+        raise ValueError(f"{name} is stored as numbers of type {code}")
+    stored = np.dtype(order + STORED[code])
+    variable = Variable(place, length, packed, name, shape, np.dtype(kind), start, stored)
+    if size != variable.size:
+        raise ValueError(f"{name} of shape {shape} is said to lie in {size} bytes")
+    return variable
 
 
-def read_variable(path: Path, variable: Variable) -> Any:
+def read_variable(path: Path, variable: Variable) -> np.ndarray:
     """Return the array of a variable in the type that MATLAB knows it by."""
+    size, length = variable.size, variable.length
+    if variable.packed and size > max(BELIEVED, MOST_COMPRESSED * length):
+        raise ValueError(f"{size} bytes are said to be packed into {length}")
     with open_regular(path) as file:
-        file.seek(HEADER - 2)
-        order = "<" if file.read(2) == b"IM" else ">"
-        content = Content(file, variable.place, variable.length, variable.packed, order)
-        preamble(content, variable.place, variable.length)
-        code, length, _ = content.element()
-        count = math.prod(variable.shape)
-        if code not in STORED or length != count * np.dtype(STORED[code]).itemsize:
-            raise ValueError(f"{variable.shape} numbers of type {code} in {length} bytes")
-        if variable.packed and length > max(BELIEVED, MOST_COMPRESSED * variable.length):
-            raise ValueError(f"{length} bytes are said to be packed into {variable.length}")
-        stored = content.numbers(STORED[code], count)
-        content.finish()
-    return stored.astype(variable.dtype, copy=False).reshape(variable.shape, order="F")
+        file.seek(variable.place)
+        content = file.read(length)
+    if variable.packed:
+        # With room for what fills it up; the checksum is looked at when all is read.
+        unpack = zlib.decompressobj()
+        content = unpack.decompress(content, variable.start + size + 8)
+        if not unpack.eof:
+            raise ValueError("it ends too early, or is longer than it says")
+    numbers = np.frombuffer(content, variable.stored, math.prod(variable.shape), variable.start)
+    return numbers.astype(variable.dtype, copy=False).reshape(variable.shape, order="F")

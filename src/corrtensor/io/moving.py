@@ -4,26 +4,23 @@ Every move is written to a manifest before it is made: if anything stops in the 
 names all files that may have gone, and :func:`restore` brings back those that have.
 """
 
-from __future__ import annotations
-
 import errno
 import json
 import os
 import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
+from io import FileIO
 from pathlib import Path
-from typing import BinaryIO
 
-from corrtensor._base.files import open_regular, refuse_link, sync_folder
+from corrtensor._base.files import is_inside, open_regular, refuse_link, sync_folder
 
 MANIFEST = "corrtensor-moved.jsonl"
 
 
 def targets(folder: Path, names: Sequence[str], into: Path) -> list[tuple[Path, Path]]:
     """Return from where to where; raise before anything is done if it cannot be done whole."""
-    root, inside = os.path.realpath(folder), os.path.realpath(into)
-    if os.path.commonpath([root, inside]) == root:
+    if is_inside(into, folder):
         raise ValueError(f"{into} lies in {folder}: its pictures would be read again")
     refuse_link(into)
     pairs = [(folder / name, into / name) for name in names]
@@ -61,12 +58,35 @@ def move_files(folder: Path, names: Sequence[str], into: Path) -> Path:
     """Move files of a folder into another one, and return the manifest that undoes it."""
     pairs = targets(folder, names, into)
     manifest = into / MANIFEST
-    with noting(manifest) as note:
-        for source, target in pairs:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            with note(source, target):
-                move_new(source, target)
+    refuse_link(manifest)
+    # Without a buffer: what could not be written must not be tried again at the end.
+    with open(manifest, "ab", buffering=0) as notes:
+        try:
+            for source, target in pairs:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                move_noted(source, target, notes)
+        finally:
+            if not manifest.stat().st_size:
+                manifest.unlink()
     return manifest
+
+
+def move_noted(source: Path, target: Path, notes: FileIO) -> None:
+    """Move one file, with a line about it on disk before; it is taken back if the file stays."""
+    place = notes.seek(0, os.SEEK_END)
+    entry = {"from": os.path.abspath(source), "to": os.path.abspath(target)}
+    try:
+        notes.write(json.dumps(entry).encode("ascii") + b"\n")
+        os.fsync(notes.fileno())
+        move_new(source, target)
+    except BaseException:
+        if os.path.lexists(source):
+            # Cutting off needs no room, even on a disk that is full.
+            notes.truncate(place)
+            with suppress(OSError):
+                if os.path.samestat(os.lstat(source), os.lstat(target)):
+                    os.unlink(target)
+        raise
 
 
 def move_new(source: Path, target: Path) -> None:
@@ -83,50 +103,13 @@ def move_new(source: Path, target: Path) -> None:
     os.unlink(source)
 
 
-class Note:
-    """Lines of a manifest, each on disk before the move that it tells of."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self.file = file
-
-    @contextmanager
-    def __call__(self, source: Path, target: Path) -> Iterator[None]:
-        """Write a line; take it back if the move fails and the file is still where it was."""
-        place = self.file.seek(0, os.SEEK_END)
-        entry = {"from": os.path.abspath(source), "to": os.path.abspath(target)}
-        try:
-            self.file.write(json.dumps(entry).encode("ascii") + b"\n")
-            self.file.flush()
-            os.fsync(self.file.fileno())
-            yield
-        except BaseException:
-            if os.path.lexists(source):
-                # Cutting off needs no room, even on a disk that is full.
-                self.file.truncate(place)
-                with suppress(OSError):
-                    if os.path.samestat(os.lstat(source), os.lstat(target)):
-                        os.unlink(target)
-            raise
-
-
-@contextmanager
-def noting(manifest: Path) -> Iterator[Note]:
-    """Open a manifest for more lines; one without any is removed."""
-    refuse_link(manifest)
-    # Without a buffer: what could not be written must not be tried again at the end.
-    with open(manifest, "ab", buffering=0) as file:
-        try:
-            yield Note(file)
-        finally:
-            if not manifest.stat().st_size:
-                manifest.unlink()
-
-
 def restore(manifest: Path) -> int:
     """Move the files of a manifest back where they were, and return how many.
 
     Those that are back already are passed over; what is in the place of one is not overwritten.
+    The folder that holds the manifest will do as well.
     """
+    manifest = manifest / MANIFEST if manifest.is_dir() else manifest
     with open_regular(manifest) as file:
         lines = file.read().splitlines()
     try:

@@ -1,11 +1,8 @@
 """Which reader opens what."""
 
-from __future__ import annotations
-
 import errno
 import math
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +15,7 @@ from corrtensor.io.stack import InputError, Progress, Stack, Turned
 from corrtensor.io.tiff import open_tiff
 from corrtensor.io.video import VIDEO_SUFFIXES, open_video
 
-HDF5_SUFFIXES = (".h5", ".hdf5", ".hdf", ".he5")
+HDF5_SUFFIXES = (".h5", ".hdf5", ".hdf", ".he5", ".nc")
 TIFF_SUFFIXES = (".tif", ".tiff")
 # Bytes that any file may claim, and how often its own size a larger one may.
 BELIEVED, MOST_COMPRESSED = 1 << 28, 10_000
@@ -149,23 +146,14 @@ def refuse_hollow(array: Any, where: Any, path: Path) -> None:
     if claimed <= BELIEVED:
         return
     stored = 0
-    for size in sizes_of(path):
-        stored += size
+    inside = (Path(folder) / name for folder, _, names in os.walk(path) for name in names)
+    for file in [path] if path.is_file() else inside:
+        stored += file.stat().st_size
         if claimed <= MOST_COMPRESSED * stored:
             return
     raise InputError(
         f"{where} claims the shape {tuple(array.shape)}, {claimed:.1e} bytes, in {stored} bytes"
     )
-
-
-def sizes_of(path: Path) -> Iterator[int]:
-    """Yield the sizes of a file, or of all files in a folder."""
-    if path.is_file():
-        yield path.stat().st_size
-        return
-    for folder, _, names in os.walk(path):
-        for name in names:
-            yield os.path.getsize(os.path.join(folder, name))
 
 
 def open_labels(where: str | os.PathLike[str], count: int) -> np.ndarray:

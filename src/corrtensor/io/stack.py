@@ -1,14 +1,14 @@
 """A stack of samples from files, and arrays that are kept in a temporary file meanwhile."""
 
-from __future__ import annotations
-
 import math
 import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,19 @@ class InputError(ValueError):
 
     def __init__(self, message: str) -> None:
         super().__init__(visible(message))
+
+
+@contextmanager
+def reading(path: Path, what: str, *machine: type[Exception]) -> Iterator[None]:
+    """Raise as an :class:`InputError` whatever is raised inside, but for errors of the machine."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, (InputError, ImportError, *machine)):
+            raise
+        # What FFmpeg takes for the name of the file is a number.
+        why = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        raise InputError(f"{path} is no {what}: {why}") from error
 
 
 @dataclass(frozen=True)
@@ -69,14 +82,15 @@ class Stack:
 class Spool:
     """An array in a temporary file, for samples that are costly to decode twice.
 
-    It can be written and read row by row, from several threads; the file has no name and is gone
+    Samples are added at the end, and read from several threads; the file has no name and is gone
     with the object.
     """
 
-    def __init__(self, shape: tuple[int, ...], dtype: np.dtype) -> None:
-        self.shape, self.dtype = shape, np.dtype(dtype)
-        self.row_bytes = math.prod(shape[1:]) * self.dtype.itemsize
-        self._file = tempfile.TemporaryFile()  # noqa: SIM115 (it lives as long as the array)
+    def __init__(self, sample_shape: tuple[int, ...], dtype: np.dtype) -> None:
+        self.shape, self.dtype = (0, *sample_shape), np.dtype(dtype)
+        self.row_bytes = math.prod(sample_shape) * self.dtype.itemsize
+        # Without a buffer: on a full disk, nothing is left to be written when it is closed.
+        self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 (it lives as long as this)
         weakref.finalize(self, self._file.close)
 
     @staticmethod
@@ -85,16 +99,12 @@ class Spool:
         free = shutil.disk_usage(tempfile.gettempdir()).free
         return math.prod(shape) * np.dtype(dtype).itemsize <= SPOOL_SHARE * free
 
-    def write(self, row: int, values: np.ndarray) -> None:
-        """Store samples from ``row`` on."""
-        content = np.ascontiguousarray(values, self.dtype).tobytes()
-        self.write_bytes(row * self.row_bytes, content)
-
-    def write_bytes(self, offset: int, content: bytes) -> None:
-        """Store bytes."""
+    def add(self, samples: np.ndarray) -> None:
+        """Store more samples."""
+        content = np.ascontiguousarray(samples, self.dtype).tobytes()
         while content:
-            done = os.pwrite(self._file.fileno(), content, offset)
-            content, offset = content[done:], offset + done
+            content = content[self._file.write(content) :]
+        self.shape = (self.shape[0] + len(samples), *self.shape[1:])
 
     def __getitem__(self, rows: slice) -> np.ndarray:
         lo, hi, _ = rows.indices(self.shape[0])
@@ -129,3 +139,15 @@ class Turned:
         key = tuple(rows if k == stored_axis else slice(None) for k in range(n))
         block = np.asarray(self.array[key])
         return np.moveaxis(block.T if self.reverse else block, self.axis, 0)
+
+
+class Flat:
+    """An array on disk seen with its samples as vectors."""
+
+    def __init__(self, array: Any) -> None:
+        self.array, self.dtype = array, np.dtype(array.dtype)
+        self.shape = (int(array.shape[0]), math.prod(int(a) for a in array.shape[1:]))
+
+    def __getitem__(self, rows: slice) -> np.ndarray:
+        block = np.asarray(self.array[rows])
+        return block.reshape(len(block), self.shape[1])

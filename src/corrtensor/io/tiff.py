@@ -1,11 +1,10 @@
 """Pages of a TIFF file as samples."""
 
-from __future__ import annotations
-
 import math
 import threading
 import weakref
 import zlib
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import numpy as np
 from corrtensor._base.extras import need
 from corrtensor._base.files import check_regular
 from corrtensor.io.images import BELIEVED, LARGEST_IMAGE, MOST_COMPRESSED
-from corrtensor.io.stack import InputError
+from corrtensor.io.stack import InputError, reading
 
 # Descriptions of a file that would have others opened; without them its pages are what they are.
 NOT_BELIEVED = ("is_ome", "is_mmstack", "is_ndtiff")
@@ -69,25 +68,17 @@ def open_tiff(path: Path) -> Any:
     """Open a TIFF file of several pages."""
     tifffile = need("tifffile", "io", "a multi-page TIFF file")
     check_regular(path)
-    believed = {f"is_{flag}" for flag in tifffile.TIFF.FILE_FLAGS}
-    try:
-        file = tifffile.TiffFile(path, **dict.fromkeys(believed.intersection(NOT_BELIEVED), False))
-    except Exception as error:
-        raise InputError(f"{path} is no TIFF file that can be read: {error}") from error
-    pages = None
-    try:
+    known = {f"is_{flag}" for flag in tifffile.TIFF.FILE_FLAGS}
+    with reading(path, "TIFF file that can be read", MemoryError), ExitStack() as closing:
+        file = tifffile.TiffFile(path, **dict.fromkeys(known.intersection(NOT_BELIEVED), False))
+        closing.callback(file.close)
         # Pages that follow each other in a circle are noticed when they are counted.
         if len(file.pages) * SHORTEST_PAGE > file.filehandle.size:
             raise InputError(f"{path} claims {len(file.pages)} pages, more than it has room for")
         pages = pages_of(file, path)
+        if isinstance(pages, Pages):
+            closing.pop_all()
         return pages
-    except (InputError, MemoryError):
-        raise
-    except Exception as error:
-        raise InputError(f"{path} is no TIFF file that can be read: {error}") from error
-    finally:
-        if not isinstance(pages, Pages):
-            file.close()
 
 
 def pages_of(file: Any, path: Path) -> Any:

@@ -4,8 +4,6 @@ FFmpeg gets an open file and nothing else: no name that it could take for an add
 file, no network. A few containers and decoders are allowed.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import threading
@@ -19,7 +17,7 @@ import numpy as np
 from corrtensor._base.extras import need
 from corrtensor._base.files import open_regular
 from corrtensor.io.images import LARGEST_IMAGE
-from corrtensor.io.stack import InputError
+from corrtensor.io.stack import InputError, reading
 
 VIDEO_SUFFIXES = (".mp4", ".avi", ".mov", ".mkv", ".webm", ".mpg", ".mpeg", ".m4v")
 # Containers that hold their own pictures; playlists and lists of files are none.
@@ -109,6 +107,8 @@ class Frames:
         self.size = size
         with opened(path) as (container, video):
             self.times = times_of(container, video, path)
+            # Frames a second, as a fraction.
+            self.rate = video.average_rate
             height, width = size or (video.height, video.width)
             if video.height * video.width > LARGEST_IMAGE:
                 raise InputError(f"{path} claims frames of {video.width} x {video.height} pixels")
@@ -157,14 +157,8 @@ def times_of(container: Any, video: Any, path: Path) -> np.ndarray:
 
 def open_video(path: Path, size: tuple[int, int] | None, colour: bool | None) -> Frames:
     """Open the frames of a video file, in colour unless grey is asked for."""
-    try:
+    with reading(path, "video that can be read"):
         frames = Frames(path, size, colour is not False)
         if frames.shape[0] == 0:
             raise InputError(f"{path} holds no frames")
         return frames
-    except (InputError, ImportError):
-        raise
-    except Exception as error:
-        # What FFmpeg takes for the name of the file is a number.
-        why = getattr(error, "strerror", None) or error
-        raise InputError(f"{path} is no video that can be read: {why}") from error

@@ -4,8 +4,6 @@ The ending says what is written: ``.npy``, ``.npz``, ``.h5::name``, ``.zarr``, a
 video such as ``.mp4``, or a folder of PNG pictures if there is none.
 """
 
-from __future__ import annotations
-
 import csv
 import errno
 import io
@@ -17,6 +15,7 @@ import time
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from fractions import Fraction
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -26,13 +25,16 @@ from corrtensor._base.extras import need
 from corrtensor._base.files import held, refuse_link, refuse_special, replacing, sync_folder
 from corrtensor._base.names import cell
 from corrtensor.io.arrays import is_at_home
-from corrtensor.io.video_writing import FORMATS, video_writer
 
-Write = Callable[[np.ndarray], None]
+# Takes the number of the first of some samples, and these.
+Write = Callable[[int, np.ndarray], None]
 HDF5_SUFFIXES = (".h5", ".hdf5")
 # Samples of a stored chunk take about this much.
 CHUNK_BYTES = 1 << 20
 ZARR_MARKS = ("zarr.json", ".zarray", ".zgroup")
+# Ending of the file, container and encoder, all of them in every build of FFmpeg that PyAV brings.
+FORMATS = {".mp4": ("mp4", "libx264"), ".mkv": ("matroska", "libx264"), ".avi": ("avi", "mpeg4")}
+FRAMES_PER_SECOND = 25
 
 
 def split_output(where: str) -> tuple[Path, str]:
@@ -61,16 +63,25 @@ def open_output(
     *,
     names: Sequence[str] | None = None,
     values: tuple[float, float] | None = None,
-) -> Iterator[Write]:
+    rate: Fraction | None = None,
+) -> Iterator[Callable[[np.ndarray], None]]:
     """Open a file for samples that come in order, block by block; no other run may write it.
 
     ``where`` is the file, or ``file.h5::name``; a name without an ending is a folder of pictures,
-    which have ``names``, and in which ``values`` are black and white (by default 0 and 255).
+    which have ``names``, and in which ``values`` are black and white (by default 0 and 255). A
+    video has ``rate`` frames a second.
     Yields what takes the next samples.
     """
     path, name = split_output(where)
-    with held(path), open_kind(path, name, shape, dtype, names, values) as write:
-        yield write
+    place = 0
+    with held(path), open_kind(path, name, shape, dtype, names, values, rate) as write:
+
+        def write_next(rows: np.ndarray) -> None:
+            nonlocal place
+            write(place, rows)
+            place += len(rows)
+
+        yield write_next
 
 
 @contextmanager
@@ -81,13 +92,14 @@ def open_kind(
     dtype: np.dtype,
     names: Sequence[str] | None,
     values: tuple[float, float] | None,
+    rate: Fraction | None,
 ) -> Iterator[Write]:
     """Open a file by its ending."""
     suffix = path.suffix.lower()
     if suffix == ".npy":
         with replacing(path) as file:
             write_header(file, shape, dtype)
-            yield lambda rows: write_rows(file, rows, dtype)
+            yield lambda _, rows: write_rows(file, rows, dtype)
     elif suffix == ".npz":
         with (
             replacing(path) as file,
@@ -95,7 +107,7 @@ def open_kind(
             archive.open(f"{name}.npy", "w", force_zip64=True) as member,
         ):
             write_header(member, shape, dtype)
-            yield lambda rows: write_rows(member, rows, dtype)
+            yield lambda _, rows: write_rows(member, rows, dtype)
     elif suffix in HDF5_SUFFIXES:
         with hdf5_writer(path, name, shape, dtype) as write:
             yield write
@@ -111,7 +123,7 @@ def open_kind(
     elif suffix in FORMATS:
         with (
             replacing(path) as file,
-            video_writer(file, suffix, shape, values or (0.0, 255.0)) as write,
+            video_writer(file, suffix, shape, values or (0.0, 255.0), rate) as write,
         ):
             yield write
     else:
@@ -138,16 +150,13 @@ def table_writer(file: Any, shape: tuple[int, ...], names: Sequence[str] | None)
     """
     entries = ["x" + "_".join(map(str, place)) for place in np.ndindex(shape[1:])]
     file.write(",".join(["sample", *(["name"] if names is not None else []), *entries]).encode())
-    place = 0
 
-    def write(rows: np.ndarray) -> None:
-        nonlocal place
-        for row in rows:
+    def write(first: int, rows: np.ndarray) -> None:
+        for place, row in enumerate(rows, start=first):
             text = io.StringIO(newline="")
             label = [place] if names is None else [place, cell(names[place])]
             csv.writer(text, lineterminator="").writerow([*label, *row.ravel().tolist()])
             file.write(b"\n" + text.getvalue().encode())
-            place += 1
 
     return write
 
@@ -159,13 +168,10 @@ def chunks(shape: tuple[int, ...], dtype: np.dtype) -> tuple[int, ...]:
 
 
 def in_order(array: Any) -> Write:
-    """Return a function that puts samples into an array, one block after the other."""
-    place = 0
+    """Return a function that puts samples into an array."""
 
-    def write(rows: np.ndarray) -> None:
-        nonlocal place
-        array[place : place + len(rows)] = rows
-        place += len(rows)
+    def write(first: int, rows: np.ndarray) -> None:
+        array[first : first + len(rows)] = rows
 
     return write
 
@@ -254,23 +260,24 @@ def picture_writer(
 ) -> Write:
     """Return a function that writes samples as PNG pictures."""
     Image = need("PIL.Image", "io", "a folder of pictures")
-    place = 0
     used: set[str] = set()
     deep = values[1] > 255
-    low, high = values
-    top = 65535 if deep else 255
 
-    def write(rows: np.ndarray) -> None:
-        nonlocal place
-        for row in rows:
-            grey = (row.astype(float) - low) / ((high - low) or 1.0) * top
-            pixels = np.clip(np.rint(grey), 0, top).astype(np.uint16 if deep else np.uint8)
+    def write(first: int, rows: np.ndarray) -> None:
+        for place, row in enumerate(rows, start=first):
             name = picture_name(place, names, used)
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            Image.fromarray(pixels).save(folder / name)
-            place += 1
+            Image.fromarray(as_shades(row, values, deep)).save(folder / name)
 
     return write
+
+
+def as_shades(sample: np.ndarray, values: tuple[float, float], deep: bool = False) -> np.ndarray:
+    """Return a sample in the 256 shades between two values, or in 65536 of them."""
+    low, high = values
+    top = 65535 if deep else 255
+    shades = np.rint((sample.astype(float) - low) / ((high - low) or 1.0) * top)
+    return np.clip(shades, 0, top).astype(np.uint16 if deep else np.uint8)
 
 
 def picture_name(place: int, names: Sequence[str] | None, used: set[str]) -> str:
@@ -284,3 +291,41 @@ def picture_name(place: int, names: Sequence[str] | None, used: set[str]) -> str
             name = f"{names[place]}.png"
     used.add(name)
     return name
+
+
+@contextmanager
+def video_writer(
+    file: Any,
+    suffix: str,
+    shape: tuple[int, ...],
+    values: tuple[float, float],
+    rate: Fraction | None,
+) -> Iterator[Write]:
+    """Open a video for samples of a shape, ``values`` being black and white, ``rate`` a second.
+
+    Yields a function that takes the next samples.
+    """
+    if len(shape) not in (3, 4) or (len(shape) == 4 and shape[3] not in (1, 3)):
+        raise ValueError(
+            f"samples of shape {shape[1:]} are no frames of a video: "
+            "needed is (height, width) or (height, width, 3)"
+        )
+    av = need("av", "video", "a video file")
+    container, encoder = FORMATS[suffix]
+    with av.open(file, "w", format=container) as video:
+        stream: Any = video.add_stream(encoder, rate=rate or FRAMES_PER_SECOND)
+        stream.height, stream.width = (a + a % 2 for a in shape[1:3])
+        stream.pix_fmt = "yuv420p"
+
+        def write(_: int, rows: np.ndarray) -> None:
+            for row in rows.reshape(len(rows), *shape[1:3], -1):
+                pixels = np.broadcast_to(as_shades(row, values), (*shape[1:3], 3))
+                # Where their number is odd, the last row or column is repeated.
+                even = np.pad(pixels, [(0, shape[1] % 2), (0, shape[2] % 2), (0, 0)], mode="edge")
+                frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(even), format="rgb24")
+                for packet in stream.encode(frame):
+                    video.mux(packet)
+
+        yield write
+        for packet in stream.encode():
+            video.mux(packet)

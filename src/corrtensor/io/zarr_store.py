@@ -1,7 +1,5 @@
 """A zarr store in a local folder, of which nothing but its own files is read."""
 
-from __future__ import annotations
-
 import os
 import stat
 from collections.abc import Iterator

@@ -1,10 +1,9 @@
 """The generalised correntropy loss."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 from scipy.optimize import brentq
@@ -101,7 +100,7 @@ class Correntropy(Loss):
             return math.log(self.width)
         return math.log(self.beta) + math.log(self.unit)
 
-    def calibrate(self, s: np.ndarray) -> Correntropy:
+    def calibrate(self, s: np.ndarray) -> Self:
         if self.scale == "auto":
             # All that is within the edge keeps its full weight.
             unit = math.sqrt(2 * max(upper_edge(s, self.reach), self.good)) / 2

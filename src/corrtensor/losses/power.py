@@ -1,9 +1,8 @@
 """Powers of the residual: least squares and the R1 norm."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field, replace
+from typing import Self
 
 import numpy as np
 
@@ -54,6 +53,6 @@ class Power(Loss):
         with np.errstate(divide="ignore"):
             return math.log(self.p / 2) + (self.p / 2 - 1) * np.log(s + self.floor)
 
-    def calibrate(self, s: np.ndarray) -> Power:
+    def calibrate(self, s: np.ndarray) -> Self:
         # Smoothed below a small share of the median residual.
         return self if self.p == 2 else replace(self, floor=RELATIVE_FLOOR * typical(s))

@@ -1,8 +1,6 @@
 """What the solver asks of a loss."""
 
-from __future__ import annotations
-
-from typing import Protocol
+from typing import Protocol, Self
 
 import numpy as np
 
@@ -53,7 +51,7 @@ class Loss(Protocol):
         """
         ...
 
-    def calibrate(self, s: np.ndarray) -> Loss:
+    def calibrate(self, s: np.ndarray) -> Self:
         """Return a copy with its constants frozen for these residuals.
 
         Parameters

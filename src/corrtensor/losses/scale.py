@@ -1,7 +1,5 @@
 """Quantiles of residuals: what is typical, and where good ones end."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -17,6 +15,15 @@ def lower_quantile(s: np.ndarray, share: float = 0.5) -> float:
     """Return a quantile that is always one of the residuals, by default the median."""
     place = int((len(s) - 1) * share)
     return float(np.partition(s, place)[place])
+
+
+def ranked(values: np.ndarray) -> np.ndarray:
+    """Return the order of values, of equal ones the first first: a stable sort, but faster."""
+    order, n = np.argsort(values), len(values)
+    rising = values[order]
+    # Equal ones are sorted by their places; all of them at once, as numbers of several digits.
+    group = n * np.cumsum(np.append(0, rising[1:] != rising[:-1]))[:n]
+    return np.asarray(np.sort(group + order) - group)
 
 
 def typical(s: np.ndarray) -> float:

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from corrtensor.correntropy import corr_ploss
+from corrtensor.plot.models import axes_or_new, fitted, points
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-from corrtensor.plot.drawing import axes_or_new, fitted, points
 
 # Points of a surface along each error.
 SURFACE = 61

@@ -1,11 +1,12 @@
 """Charts as numbers: places, ticks and paths that the page's template writes as SVG."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
+from typing import Any, Self
 
 import numpy as np
+
+from corrtensor.report.survey import Survey
 
 WIDTH, HEIGHT = 460, 330
 LEFT, RIGHT, TOP, BOTTOM = 32, 14, 14, 46
@@ -33,7 +34,7 @@ class Scale:
     whole: bool = False
 
     @classmethod
-    def fit(cls, values: np.ndarray, start: float, stop: float, *, log: bool = False) -> Scale:
+    def fit(cls, values: np.ndarray, start: float, stop: float, *, log: bool = False) -> Self:
         """Return a scale with room for all values, or for all positive ones."""
         if log:
             values = values[values > 0]
@@ -45,7 +46,7 @@ class Scale:
         return cls(low - room, high + room, start, stop, whole=whole)
 
     @classmethod
-    def of_distances(cls, values: np.ndarray, start: float, stop: float) -> Scale:
+    def of_distances(cls, values: np.ndarray, start: float, stop: float) -> Self:
         """Return a scale from zero, unless values are far out (logarithmic) or nearly equal."""
         positive = values[values > 0]
         if len(positive) and positive.max() > FAR * np.median(positive):
@@ -160,3 +161,55 @@ def crosses(x: np.ndarray, y: np.ndarray) -> str:
 def polyline(x: np.ndarray, y: np.ndarray) -> str:
     """Return a path through points."""
     return "M" + "L".join(f"{a:.1f} {b:.1f}" for a, b in zip(x, y, strict=True))
+
+
+def convergence_chart(model: Any) -> Chart | None:
+    """Return the objective after each sweep; ``None`` unless there are several values of one."""
+    values = getattr(model, "objective_", None)
+    if not isinstance(values, np.ndarray) or values.ndim != 1 or len(values) < 2:
+        return None
+    sweeps = np.arange(1, len(values) + 1)
+    label = (
+        f"Objective after each of {len(values)} sweeps, from {values[0]:.6g} to {values[-1]:.6g}"
+    )
+    chart = axes("convergence", label, (sweeps, "sweep"), (values, "objective"))
+    x, y = chart.x(sweeps), chart.y(values)
+    chart.paths = [("line", polyline(x, y)), ("usual", dots(x.round(1), y.round(1)))]
+    return chart
+
+
+def point_charts(found: Survey) -> list[Chart]:
+    """Return the charts on which every sample is a point."""
+    drawn, measured = found.drawn, found.distances
+    marked = measured.unusual[drawn] > 1
+    charts = [outlier_chart(found, marked)]
+    if measured.weights is not None:
+        w = measured.weights[drawn]
+        label = f"Weight of {len(drawn):,} samples, between 0 and 1"
+        chart = axes("weights", label, (drawn, "sample number"), (np.array([0.0, 1.0]), "weight"))
+        chart.add_points(drawn, w, marked)
+        chart.add_limits(y=0.5)
+        charts.append(chart)
+    return charts
+
+
+def outlier_chart(found: Survey, marked: np.ndarray) -> Chart:
+    """Return the outlier map."""
+    drawn, measured = found.drawn, found.distances
+    score, residual = measured.score[drawn], measured.residual[drawn]
+    label = (
+        f"Outlier map of {len(drawn):,} samples, {int(marked.sum()):,} of them beyond the cut: "
+        "score distance across, orthogonal distance upwards"
+    )
+    x = np.append(score, measured.score_limit)
+    y = np.append(residual, measured.residual_limit)
+    chart = axes(
+        "map",
+        label,
+        (x, "score distance"),
+        (y, "orthogonal distance"),
+        "of_distances",
+    )
+    chart.add_points(score, residual, marked)
+    chart.add_limits(measured.score_limit, measured.residual_limit)
+    return chart

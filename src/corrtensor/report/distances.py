@@ -1,7 +1,5 @@
 """How unusual every sample is: by the one score, and outside and inside the subspace."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,18 +7,12 @@ import numpy as np
 from sklearn.frozen import FrozenEstimator
 
 from corrtensor._engine.containers import bare
-from corrtensor.losses.protocol import weights_of
-from corrtensor.tasks._subspace import squared_residuals, weighted_median
+from corrtensor.tasks._subspace import sample_weights, squared_residuals, weighted_median
 from corrtensor.tasks.outliers import TensorOutlierDetector
 from corrtensor.tasks.reasons import reasons
 
-# Clean samples beyond a limit at least.
-BEYOND = 0.01
-# Robust standard deviations above the median at which samples are first set aside, and of a limit.
-FIRST_CUT, CUT = 2.5, 3.75
-# A normal distribution's standard deviation over its median and its mean absolute deviation.
-SIGMA_PER_MAD, SIGMA_PER_MEAN = 1.4826, 1.2533
-MAX_ROUNDS = 50
+# Of a normal distribution: its 99 % point, and its standard deviation over its median deviation.
+NORMAL_99, SIGMA_PER_MAD = 2.3263, 1.4826
 
 
 @dataclass(frozen=True)
@@ -60,52 +52,26 @@ def distances(model: Any, X: Any) -> Distances:
     s = squared_residuals(model, X)
     detector = TensorOutlierDetector(FrozenEstimator(model)).fit(X)
     measured = detector.measure(X)
-    loss, score = getattr(model, "loss_", None), score_distances(model, X)
-    weights = None if loss is None else weights_of(loss, s)
+    score = score_distances(model, X)
+    weights = sample_weights(FrozenEstimator(model), X)
     return Distances(
         residual=np.sqrt(s),
         score=score,
         weights=weights,
-        residual_limit=float(np.sqrt(upper_cut(s, weights))),
-        score_limit=float(np.sqrt(upper_cut(np.square(score), weights))),
+        residual_limit=float(np.sqrt(usual_end(s, weights))),
+        score_limit=float(np.sqrt(usual_end(np.square(score), weights))),
         unusual=measured["score"] / -detector.offset_,
         reasons=reasons(measured, -detector.offset_),
     )
 
 
-def upper_cut(s: np.ndarray, weights: np.ndarray | None = None) -> float:
-    """Return where clean squared distances end: the limits drawn in the outlier map.
+def usual_end(s: np.ndarray, weights: np.ndarray | None = None) -> float:
+    """Return where usual squared distances end: about one in a hundred lies beyond.
 
-    Where their cube roots, nearly normal, exceed the median by 3.75 robust standard deviations, or
-    the largest hundredth begins; learned from those within, by their weights, until no sample
-    changes sides.
+    Their cube roots are nearly normal (Wilson and Hilferty), so that the median and the median
+    deviation of those that count tell, as in ROBPCA.
     """
     roots = np.cbrt(s)
-    weights = np.ones(len(s)) if weights is None else weights
-    cut = cut_above(roots, weights, FIRST_CUT, skewed=False)
-    kept = np.zeros(len(s), dtype=bool)
-    for _ in range(MAX_ROUNDS):
-        below = roots <= cut
-        if np.array_equal(below, kept):
-            break
-        kept = below
-        cut = cut_above(roots[kept], weights[kept], CUT, skewed=True)
-    place = len(s) - 1 - int(BEYOND * len(s))
-    # Rounding may put the cube of a root below its residual: what is kept lies within the cut.
-    end = max(cut**3, s[roots <= cut].max())
-    return float(min(end, np.partition(s, place)[place]))
-
-
-def cut_above(roots: np.ndarray, weights: np.ndarray, sigmas: float, *, skewed: bool) -> float:
-    """Return the median plus so many robust standard deviations."""
     median = weighted_median(roots, weights)
-    off = np.abs(roots - median)
-    sigma = SIGMA_PER_MAD * weighted_median(off, weights)
-    if skewed:
-        # Before anything was set aside, the upper half may be full of outliers.
-        upper = roots >= median
-        sigma = max(sigma, SIGMA_PER_MAD * weighted_median(off[upper], weights[upper]))
-    if sigma == 0:
-        # Half of the samples are equally far out, such as copies of one sample.
-        sigma = SIGMA_PER_MEAN * float(np.average(off, weights=weights))
-    return median + sigmas * sigma
+    sigma = SIGMA_PER_MAD * weighted_median(np.abs(roots - median), weights)
+    return (median + NORMAL_99 * sigma) ** 3

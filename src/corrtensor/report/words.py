@@ -1,7 +1,5 @@
 """The words and numbers of a report page."""
 
-from __future__ import annotations
-
 import math
 import textwrap
 from collections.abc import Sequence
@@ -11,7 +9,7 @@ import numpy as np
 
 from corrtensor._base.names import printable, visible
 from corrtensor.report.pictures import times
-from corrtensor.report.samples_seen import Survey
+from corrtensor.report.survey import Survey
 
 LONGEST_SETTING = 60
 
@@ -61,7 +59,7 @@ def headline(found: Survey) -> list[tuple[str, str]]:
     return facts
 
 
-def summary(model: Any, found: Survey, names: Sequence[str], clusters: Any) -> list[str]:
+def summary(model: Any, found: Survey, names: Sequence[str]) -> list[str]:
     """Say in sentences what was found."""
     n = found.source.n_samples
     said = []
@@ -84,10 +82,7 @@ def summary(model: Any, found: Survey, names: Sequence[str], clusters: Any) -> l
         )
     said += disagreement(measured.unusual > 1, weights)
     groups = getattr(model, "diagnostics_", {}).get("groups", ())
-    said += [f"In the fit, {group}." for group in groups]
-    if clusters is not None:
-        said.append(f"The samples form {len(clusters.cluster_centers_)} clusters.")
-    return said
+    return said + [f"In the fit, {group}." for group in groups]
 
 
 def disagreement(odd: np.ndarray, weights: np.ndarray | None) -> list[str]:

@@ -1,7 +1,5 @@
 """K-means that starts from density peaks and whose centres no outlier moves."""
 
-from __future__ import annotations
-
 from typing import Any, Self
 
 import numpy as np

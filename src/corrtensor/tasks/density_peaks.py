@@ -5,8 +5,6 @@ sample. Centres of clusters have both large. Distances are formed block by block
 grows with the number of samples, not with its square.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The nearest centre in a subspace, by generalised correntropy (Algorithm 2 of the paper)."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from typing import Any
@@ -11,7 +9,7 @@ from scipy.special import logsumexp
 
 from corrtensor._base.checks import require_positive
 from corrtensor.corr_tensor import CorrTensor
-from corrtensor.tasks._probabilities import ScoringClassifier, fit_temperature
+from corrtensor.tasks._classifier import ScoringClassifier, fit_temperature
 from corrtensor.tasks._subspace import (
     cores_of,
     fit_subspace,

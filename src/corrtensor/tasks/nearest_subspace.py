@@ -1,26 +1,16 @@
 """The nearest subspace: one robust subspace per class, the smallest residual wins."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
 from corrtensor.corr_tensor import CorrTensor
-from corrtensor.tasks._probabilities import ScoringClassifier, fit_temperature
-from corrtensor.tasks._subspace import (
-    read_samples,
-    sample_weights,
-    squared_residuals,
-    weighted_median,
-)
+from corrtensor.tasks._classifier import ScoringClassifier, fit_temperature
+from corrtensor.tasks._subspace import read_samples, sample_weights, squared_residuals, unfitted
 
 # Share of the energy of a class that its default subspace keeps.
 DEFAULT_SHARE = 0.75
-# Smallest scale of a class, as a share of the largest.
-SMALLEST_SCALE = 1e-6
 
 
 class SubspaceClassifier(ScoringClassifier):
@@ -36,11 +26,6 @@ class SubspaceClassifier(ScoringClassifier):
         Whether samples are taken as vectors. A subspace of vectors knows which entries go
         together and tells classes apart better than one of matrices of any ranks; it costs
         more. A ``subspace`` with ranks for several modes needs ``flatten=False``.
-    scale : {"median"} or None, default=None
-        What a distance is divided by before distances are compared: nothing, or the median
-        distance of the class's own samples. Dividing helps where some classes are noisier
-        than others without being more varied; on real images it did not (MNIST: 0.946
-        without, 0.86 with).
 
     Attributes
     ----------
@@ -48,8 +33,6 @@ class SubspaceClassifier(ScoringClassifier):
         Labels.
     subspaces_ : list of estimators
         The fitted subspace of each class.
-    scales_ : ndarray of shape (n_classes,)
-        What the distances from each are divided by.
     temperature_ : float
         What the scores are multiplied by under the softmax of ``predict_proba``: the best for
         the training samples. Probabilities are overconfident when a class has few samples,
@@ -65,7 +48,7 @@ class SubspaceClassifier(ScoringClassifier):
 
     Notes
     -----
-    ``decision_function`` gives minus the (scaled) distances. A class needs as many samples as
+    ``decision_function`` gives minus the distances. A class needs as many samples as
     ``subspace`` does: two, for a ``CorrTensor``.
 
     Examples
@@ -80,16 +63,11 @@ class SubspaceClassifier(ScoringClassifier):
     True
     """
 
-    def __init__(
-        self, subspace: Any = None, *, flatten: bool = True, scale: str | None = None
-    ) -> None:
+    def __init__(self, subspace: Any = None, *, flatten: bool = True) -> None:
         self.subspace = subspace
         self.flatten = flatten
-        self.scale = scale
 
     def _check_parameters(self) -> None:
-        if self.scale not in ("median", None):
-            raise ValueError(f"scale={self.scale!r}: use 'median' or None")
         if isinstance(self.subspace, FrozenEstimator):
             raise ValueError(
                 f"subspace={self.subspace!r} is frozen; a subspace must be fitted to each class"
@@ -98,22 +76,14 @@ class SubspaceClassifier(ScoringClassifier):
     def _fit(self, X: Any, codes: np.ndarray) -> None:
         X = self._read(X, reset=True)
         self.subspaces_ = [self._fit_class(X[codes == c], c) for c in range(len(self.classes_))]
-        distances = self._distances(X)
         weights = np.ones(len(X))
-        own = np.ones(len(self.classes_))
         for c, subspace in enumerate(self.subspaces_):
-            members = np.flatnonzero(codes == c)
-            w = sample_weights(subspace, X[members])
-            weights[members] = 1.0 if w is None else w
-            own[c] = weighted_median(distances[members, c], weights[members])
-        self.scales_ = np.ones_like(own)
-        if self.scale == "median" and own.any():
-            # A class that its subspace explains to the last digit would shut out all others.
-            self.scales_ = np.maximum(own, SMALLEST_SCALE * own.max())
-        self.temperature_ = fit_temperature(-distances / self.scales_, codes, weights)
+            w = sample_weights(subspace, X[codes == c])
+            weights[codes == c] = 1.0 if w is None else w
+        self.temperature_ = fit_temperature(-self._distances(X), codes, weights)
 
     def _fit_class(self, X: np.ndarray, c: int) -> Any:
-        subspace = CorrTensor(DEFAULT_SHARE) if self.subspace is None else clone(self.subspace)
+        subspace = unfitted(self.subspace, CorrTensor(DEFAULT_SHARE))
         try:
             return subspace.fit(X)
         except ValueError as error:
@@ -131,7 +101,7 @@ class SubspaceClassifier(ScoringClassifier):
         return np.sqrt(np.stack([squared_residuals(S, X) for S in self.subspaces_], axis=1))
 
     def _scores(self, X: Any) -> np.ndarray:
-        return -self._distances(self._read(X)) / self.scales_
+        return -self._distances(self._read(X))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

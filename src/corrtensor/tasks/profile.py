@@ -11,7 +11,8 @@ likeness
 turn
     by how much the likeness grows when the sample is turned by right angles, or made negative;
 distance
-    how far it lies in the metric by which the search of samples judges whole groups;
+    how much farther than any of its likes it lies in the metric by which the search of samples
+    judges whole groups;
 cover
     the share of the picture in which nothing varies, beyond that of its likes.
 
@@ -25,28 +26,31 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from sklearn.covariance import ledoit_wolf
 
+from corrtensor._base.gaps import with_gaps
 from corrtensor._engine.arrays.dask_lazy import is_dask
 from corrtensor._engine.arrays.source import Source
 from corrtensor._engine.containers import bare
-from corrtensor._engine.large_modes import LARGE
-from corrtensor._engine.shapes import check_finite, is_on_disk
+from corrtensor._engine.shapes import check_finite, is_on_disk, refuse_infinite
 from corrtensor._robust.metric import Metric, see
+from corrtensor.tasks.shells import directions, finest, shell_energies
 from corrtensor.tasks.views import ITSELF, closest, correlations, normalised, turn, turns, view
 
 # The parts of the score, and what only helps to put it in words.
 PARTS = ("texture", "likeness", "turn", "distance", "cover")
 MEASURED = (*PARTS, "detail", "level", "contrast")
-# The largest score that is usual, over the upper quartile of those of good samples: beyond it lie
-# about 1 % of these. Measured in studies/outliers.
-LIMIT = 2.5
-# Shells of a mode end at 1, 4, 16, 64, ...
-RATIO = 4
+# The largest score that is usual, over the upper quartile of those of references: beyond it lie
+# about 1 % of good samples. Measured in studies/outliers.
+LIMIT = 2.9
+# References score less than this share of it; rounds in which they are chosen.
+USUAL, ROUNDS = 2 / 3, 3
+# The share of the variance of texture that likes tell where there are several kinds: 0.02 to 0.25
+# among faces alone, 0.75 in a folder of five kinds, about 0.5 among people and digits.
+TOLD = 1 / 3
 # Samples that a profile is learned from, and the bytes they may take.
 DRAWN, DRAWN_BYTES, FEWEST_DRAWN = 2000, 1 << 27, 100
 # Shares of the samples that each round learns from: first only what is surely good.
@@ -148,8 +152,7 @@ class Profile:
                 found.setdefault(name, []).append(value)
         values = {name: np.concatenate(value) for name, value in found.items()}
         values["faint"] = self.location[MEASURED.index("contrast")] - values["contrast"]
-        for name, location, scale in zip(MEASURED, self.location, self.scale, strict=True):
-            values[name] = (values[name] - location) / scale
+        values = in_deviations(values, self.location, self.scale)
         values["score"] = combined(values) / self.limit
         values["nearest"] = self.numbers[values["nearest"]]
         return values
@@ -203,7 +206,7 @@ def relate(
         "texture": odd - usual["odd"][likes].mean(axis=1),
         "likeness": -seen["like"],
         "turn": seen["turned"].max(axis=1) - seen["like"],
-        "distance": seen["away"] - usual["away"][likes].mean(axis=1),
+        "distance": seen["away"] - usual["away"][likes].max(axis=1),
         "detail": np.average(texture, axis=1, weights=usual["finest"]),
         "level": seen["level"],
         "contrast": seen["contrast"],
@@ -229,37 +232,58 @@ def fit_profile(subspace: Any, X: Any, weights: np.ndarray | None) -> Profile:
     seen_by = see(Source(x, origin=np.zeros(1), unit=1.0), all_of_them)
     metric, _ = Metric.of(*seen_by, all_of_them, SHRINK)
     seen = observe(x, mean, bases, floor, metric)
-    odd = fit_normal(seen["energies"]).log_distance(seen["energies"])
-    rows = np.flatnonzero(odd <= np.quantile(odd, KEPT[0]))
-    rows = rows[np.linspace(0, len(rows) - 1, min(REFERENCES, len(rows))).astype(int)]
-    references = normalised(view(x[rows]))
-    seen |= compare(view(x), references)
-    usual = {name: seen[name][rows] for name in ("energies", "away", "flat")}
-    texture = relate(seen, usual, None)["energies"]
-    local = fit_normal(texture)
-    usual["finest"] = finest(bases, mean.shape)
-    usual["odd"] = local.log_distance(texture[rows])
-    values = relate(seen, usual, local)
-    location, scale = spread(np.stack([values[name] for name in MEASURED], axis=1))
-    scale = np.maximum(
-        scale, [LEAST_COVER if name == "cover" else LEAST_SPREAD for name in MEASURED]
-    )
-    parts = {
-        name: (values[name] - a) / b for name, a, b in zip(MEASURED, location, scale, strict=True)
-    }
-    limit = LIMIT * float(np.quantile(combined(parts), 0.75)) or 1.0
+    seen["view"] = view(x)
+    usual = {"finest": finest(bases, mean.shape)}
+    kept = able = eligible(seen["energies"], seen["view"])
+    for _ in range(ROUNDS):
+        rows = kept[np.linspace(0, len(kept) - 1, min(REFERENCES, len(kept))).astype(int)]
+        references = normalised(seen["view"][rows])
+        seen |= compare(seen["view"], references)
+        usual |= {name: seen[name][rows] for name in ("energies", "away", "flat")}
+        texture = relate(seen, usual, None)["energies"]
+        local = fit_normal(texture)
+        usual["odd"] = local.log_distance(texture[rows])
+        values = relate(seen, usual, local)
+        location, scale = usually(values)
+        score = combined(in_deviations(values, location, scale))
+        limit = LIMIT * float(np.quantile(score[kept], 0.75)) or 1.0
+        kept = able[score[able] <= USUAL * limit]
     return Profile(
         unit, mean, bases, floor, metric, references, numbers[rows], local, usual,
         location, scale, limit,
     )  # fmt: skip
 
 
-def finest(bases: tuple[np.ndarray | None, ...], shape: tuple[int, ...]) -> np.ndarray:
-    """Return 1 for the shells of finest detail: the last ones of the first two modes."""
-    counts = [1 if U is None else len(shells(a)) - 1 for a, U in zip(shape, bases, strict=True)]
-    marks = np.zeros(counts)
-    marks[tuple(slice(-1, None) if n < 2 else slice(None) for n in range(len(counts)))] = 1.0
-    return marks.reshape(-1)
+def eligible(energies: np.ndarray, small: np.ndarray) -> np.ndarray:
+    """Return the samples among which likes are sought.
+
+    These are the most usual ones in texture. Where likes tell much of the texture of even these,
+    there are several kinds, any of which may be missing among them: then it is all samples.
+    """
+    odd = fit_normal(energies).log_distance(energies)
+    central = np.flatnonzero(odd <= np.quantile(odd, KEPT[0]))
+    E = energies[central]
+    likes = compare(small[central], normalised(small[central]))["likes"]
+    untold = (E - E[likes].mean(axis=1)).var(axis=0).sum()
+    return np.arange(len(odd)) if untold < (1 - TOLD) * E.var(axis=0).sum() else central
+
+
+def usually(values: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the median of what is measured, and how much more than it is usual."""
+    V = np.stack([values[name] for name in MEASURED], axis=1)
+    median, scale = spread(V)
+    # What is skewed reaches farther above the median than below.
+    upper = SIGMA_PER_MEDIAN * (np.quantile(V, 0.75, axis=0) - median)
+    least = [LEAST_COVER if name == "cover" else LEAST_SPREAD for name in MEASURED]
+    return median, np.max([scale, upper, least], axis=0)
+
+
+def in_deviations(
+    values: dict[str, np.ndarray], location: np.ndarray, scale: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Return what is measured in standard deviations above the usual."""
+    rows = zip(MEASURED, location, scale, strict=True)
+    return values | {name: (values[name] - a) / b for name, a, b in rows}
 
 
 def flat_share(small: np.ndarray) -> np.ndarray:
@@ -296,51 +320,17 @@ def in_shape(X: Any, shape: tuple[int, ...]) -> Any:
     X = bare(X)
     if is_dask(X) or is_on_disk(X):
         return X
-    X = np.asarray(X)
+    X = np.asarray(with_gaps(X))
     X = X.astype(np.float64) if X.dtype == object else X
     return X.reshape(len(X), *shape)
 
 
 def blocks_of(
-    X: Any, shape: tuple[int, ...], block_size: int | None = None
+    X: Any, shape: tuple[int, ...], block_size: int | None = None, *, missing: bool = False
 ) -> Iterator[np.ndarray]:
-    """Yield blocks of samples in double precision."""
+    """Yield blocks of samples in double precision; NaN is an error unless cells may be missing."""
     X = in_shape(X, shape)
     source = Source(X, origin=np.zeros(1), unit=1.0, block_size=block_size)
     for lo, _, x in source.blocks(0, source.n_samples):
-        check_finite(x, first=lo)
+        (refuse_infinite if missing else check_finite)(x, first=lo)
         yield x.astype(np.float64, copy=False)
-
-
-def directions(x: np.ndarray) -> tuple[np.ndarray | None, ...]:
-    """Return all directions of every mode by falling energy; ``None`` for a mode too large."""
-    bases: list[np.ndarray | None] = []
-    for mode, a in enumerate(x.shape[1:], start=1):
-        if a > LARGE:
-            bases.append(None)
-            continue
-        rows = np.moveaxis(x, mode, 0).reshape(a, -1)
-        bases.append(np.linalg.eigh(rows @ rows.T)[1][:, ::-1].copy())
-    return tuple(bases)
-
-
-def shell_energies(x: np.ndarray, bases: tuple[np.ndarray | None, ...]) -> np.ndarray:
-    """Return the mean square of the coefficients in each combination of shells."""
-    for mode, U in enumerate(bases, start=1):
-        if U is not None:
-            x = np.moveaxis(np.tensordot(x, U, axes=(mode, 0)), -1, mode)
-    energy = np.square(x)
-    for mode, U in enumerate(bases, start=1):
-        size = energy.shape[mode]
-        starts = [lo for lo, _ in pairwise(shells(size))] if U is not None else [0]
-        counts = np.diff([*starts, size]).reshape(-1, *[1] * (energy.ndim - mode - 1))
-        energy = np.add.reduceat(energy, starts, axis=mode) / counts
-    return energy.reshape(len(x), -1)
-
-
-def shells(size: int) -> list[int]:
-    """Return where the shells of a mode end, beginning with 0."""
-    edges = [0, 1]
-    while edges[-1] < size:
-        edges.append(min(size, edges[-1] * RATIO))
-    return edges if size > 0 else [0]

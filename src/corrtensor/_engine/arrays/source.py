@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from corrtensor._base.gaps import with_gaps
 from corrtensor._engine.arrays.disk import name_of, unmapped
 from corrtensor._engine.arrays.origin import (
     choose_origin,
@@ -35,7 +36,6 @@ from corrtensor._engine.shapes import (
     as_float,
     check_finite,
     refuse_infinite,
-    with_gaps,
 )
 from corrtensor._engine.threads import count_threads, single_blas, threads
 
@@ -45,7 +45,7 @@ BLOCK_BYTES = 1 << 22
 MIN_FIBRES = 256
 # Columns of what is added up for such a mode, roughly.
 SKETCHED = 64
-MAX_CHUNKS = 64
+MAX_CHUNKS, FEW_BLOCKS = 64, 4
 # A stored chunk (zarr, HDF5) up to this size is read once, however many blocks it holds.
 SPAN_BYTES = 1 << 25
 # Chosen samples are copied once if they take no more memory than this; those on disk, than that.
@@ -156,7 +156,9 @@ class Source:
             step = max(1, WORTH_COPYING * len(drawn) // size)
             for lo in range(0, len(drawn), step):
                 rows[lo : lo + step] = self.take(drawn[lo : lo + step])
-        block_size = min(self.block_size, len(drawn))
+        # Some blocks even of few samples: for all threads, and for what the passes make of them.
+        few = MIN_FIBRES * max(self.sample_shape) // math.prod(self.sample_shape)
+        block_size = min(self.block_size, len(drawn), max(few, -(-len(drawn) // FEW_BLOCKS)))
         return Source(
             rows,
             origin=self.origin,

@@ -43,23 +43,21 @@
 
   // The slider over ranks.
   const ladder = read("ladder-data");
-  if (ladder) {
-    const slider = document.getElementById("rank");
-    const output = document.getElementById("rank-words");
-    const made = [...document.querySelectorAll(".ladder .made")];
-    const show = () => {
-      const step = Number(slider.value);
-      const share = ladder.explained[step].toFixed(1) + " % of the variation explained";
-      output.textContent = ladder.steps[step] + ": " + share;
-      slider.setAttribute("aria-valuetext", ladder.steps[step] + ", " + share);
-      made.forEach((picture, k) => {
-        picture.src = ladder.made[k][step];
-        picture.alt = "Reconstruction of " + picture.dataset.name + " at ranks " + ladder.steps[step];
-      });
-    };
-    slider.addEventListener("input", show);
-    show();
-  }
+  const slider = document.getElementById("rank");
+  const output = document.getElementById("rank-words");
+  const made = [...document.querySelectorAll(".ladder .made")];
+  const showRanks = () => {
+    const step = Number(slider.value);
+    const share = ladder.explained[step].toFixed(1) + " % of the variation explained";
+    output.textContent = ladder.steps[step] + ": " + share;
+    slider.setAttribute("aria-valuetext", ladder.steps[step] + ", " + share);
+    made.forEach((picture, k) => {
+      picture.src = ladder.made[k][step];
+      picture.alt = "Reconstruction of " + picture.dataset.name + " at ranks " + ladder.steps[step];
+    });
+  };
+  slider.addEventListener("input", showRanks);
+  showRanks();
 
   // Charts: the nearest sample to the pointer, or the next one by the keyboard.
   const tip = document.getElementById("tip");
@@ -76,7 +74,6 @@
     if (data.weight) told.push("weight " + data.weight[k]);
     told.push("residual " + data.residual[k], "score " + data.score[k]);
     if (data.label) told.push("label " + data.label[k]);
-    if (data.cluster) told.push("cluster " + data.cluster[k]);
     return told.join(", ");
   };
   const fill = (k) => {

@@ -1,19 +1,18 @@
 """What a report page needs to know about the samples, read block by block."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from corrtensor._engine.arrays.origin import PILOT_BYTES
 from corrtensor._engine.arrays.source import Source
+from corrtensor._engine.products import expand, project
+from corrtensor._engine.subspace_transformer import SubspaceTransformer
 from corrtensor.report.distances import Distances, distances
-from corrtensor.report.pictures import value_limits, view_of
-from corrtensor.report.projection import Subspace
-from corrtensor.report.thumbnails import Painter
+from corrtensor.report.pictures import Painter, value_limits, view_of
 
 # Samples whose values set the range of all pictures.
 PILOTS = 64
@@ -22,13 +21,41 @@ MOST_POINTS, TILE_PIXELS = 20_000, 4_000_000
 SMALLEST_TILE, LARGEST_TILE = 14, 48
 
 
+class Subspace:
+    """A fitted model: cores of samples, and back, whatever the type of their numbers."""
+
+    def __init__(self, model: Any) -> None:
+        if not isinstance(model, SubspaceTransformer):
+            raise TypeError(
+                f"a fitted subspace such as CorrTensor is needed, not {type(model).__name__}"
+            )
+        check_is_fitted(model)
+        self.shape: tuple[int, ...] = tuple(model.sample_shape_)
+        self.core_shape: tuple[int, ...] = tuple(model.core_shape_)
+        self.mean, self.factors = model._mean, model._factors
+        self.model, self.doubts = model, bool(getattr(model, "cells", False))
+
+    def whole(self, x: np.ndarray) -> np.ndarray:
+        """Return samples without the cells that are missing, or bad to the model."""
+        return np.asarray(self.model.repair(x)) if self.doubts or np.isnan(x).any() else x
+
+    def cores(self, x: np.ndarray) -> np.ndarray:
+        """Return the cores of samples."""
+        return project(self.whole(x) - self.mean, self.factors)
+
+    def back(self, cores: np.ndarray) -> np.ndarray:
+        """Return the samples that cores stand for."""
+        return expand(cores, self.factors) + self.mean
+
+
 @dataclass(frozen=True)
 class Survey:
     """What was read from the samples.
 
     ``order`` has all samples, the most unusual first; ``drawn`` those in charts, in order of their
     numbers, and ``tiles`` a small picture of each of these. ``core_energy`` is the weighted mean
-    square of every entry of the cores, ``energy`` that of the samples less the mean.
+    square of every entry of the cores, ``energy`` that of the samples less the mean. ``torn`` tells
+    whether cells of the samples may be replaced.
     """
 
     subspace: Subspace
@@ -40,6 +67,7 @@ class Survey:
     tiles: list[np.ndarray]
     core_energy: np.ndarray
     energy: float
+    torn: bool
 
     @property
     def weights(self) -> np.ndarray:
@@ -54,17 +82,20 @@ def survey(model: Any, X: Any) -> Survey:
     checked, _ = model._check(X)
     measured = distances(model, X)
     # Plain numbers: nothing subtracted, nothing scaled.
-    source = Source(checked, origin=np.zeros(1), unit=1.0, block_size=model_block(model))
+    plain: dict[str, Any] = {"origin": np.zeros(1), "unit": 1.0, "missing": True}
+    source = Source(checked, block_size=model.block_size, **plain)
     order = np.argsort(-measured.unusual, kind="stable")
     painter = choose_range(source, measured, np.dtype(checked.dtype))
     drawn = choose_drawn(order)
-    side = tile_side(len(drawn))
+    # So large that all together stay small.
+    side = min(LARGEST_TILE, max(SMALLEST_TILE, math.isqrt(TILE_PIXELS // len(drawn))))
     weights = np.ones(source.n_samples) if measured.weights is None else measured.weights
     tiles, squares, energy = [], np.zeros(subspace.core_shape), 0.0
+    torn = subspace.doubts
     wanted = np.zeros(source.n_samples, dtype=bool)
     wanted[drawn] = True
     for lo, hi, x in source.blocks(0, source.n_samples):
-        w = weights[lo:hi]
+        w, torn = weights[lo:hi], torn or bool(np.isnan(x).any())
         cores = subspace.cores(x)
         squares += np.tensordot(w, np.square(cores), axes=1)
         norms = np.square(cores.reshape(len(cores), -1)).sum(axis=1)
@@ -72,15 +103,8 @@ def survey(model: Any, X: Any) -> Survey:
         shown = x[wanted[lo:hi]]
         tiles += [painter.sample(s, painter.limits_for(s), side) for s in shown]
     total = float(weights.sum())
-    return Survey(
-        subspace, source, measured, painter, order, drawn, tiles, squares / total, energy / total
-    )
-
-
-def model_block(model: Any) -> int | None:
-    """Return the block size that the user gave the model, if any."""
-    size: int | None = getattr(model, "block_size", None)
-    return size
+    energies = squares / total, energy / total
+    return Survey(subspace, source, measured, painter, order, drawn, tiles, *energies, torn)
 
 
 def choose_range(source: Source, measured: Distances, dtype: np.dtype) -> Painter:
@@ -103,9 +127,3 @@ def choose_drawn(order: np.ndarray) -> np.ndarray:
     rest = order[half:]
     even = rest[np.linspace(0, len(rest) - 1, half).astype(int)]
     return np.sort(np.concatenate([order[:half], even]))
-
-
-def tile_side(count: int) -> int:
-    """Return the longer side of the tiles, so that all together stay small."""
-    side = math.isqrt(TILE_PIXELS // count)
-    return min(LARGEST_TILE, max(SMALLEST_TILE, side))

@@ -1,7 +1,5 @@
 """From scores of classes to labels and probabilities."""
 
-from __future__ import annotations
-
 from typing import Any, Self
 
 import numpy as np
