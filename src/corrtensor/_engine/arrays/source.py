@@ -45,7 +45,7 @@ BLOCK_BYTES = 1 << 22
 MIN_FIBRES = 256
 # Columns of what is added up for such a mode, roughly.
 SKETCHED = 64
-MAX_CHUNKS = 64
+MAX_CHUNKS, FEW_BLOCKS = 64, 4
 # A stored chunk (zarr, HDF5) up to this size is read once, however many blocks it holds.
 SPAN_BYTES = 1 << 25
 # Chosen samples are copied once if they take no more memory than this; those on disk, than that.
@@ -155,7 +155,9 @@ class Source:
             step = max(1, WORTH_COPYING * len(drawn) // size)
             for lo in range(0, len(drawn), step):
                 rows[lo : lo + step] = self.take(drawn[lo : lo + step])
-        block_size = min(self.block_size, len(drawn))
+        # Some blocks even of few samples: for all threads, and for what the passes make of them.
+        few = MIN_FIBRES * max(self.sample_shape) // math.prod(self.sample_shape)
+        block_size = min(self.block_size, len(drawn), max(few, -(-len(drawn) // FEW_BLOCKS)))
         return Source(
             rows,
             origin=self.origin,
