@@ -188,7 +188,7 @@ class Model:
                 flat[doubted] = r - r
                 squares = row_squares(R) + extra
                 flat[doubted] = v * r
-                lost = np.bincount(of, 1 - v, minlength=n)
+                lost: np.ndarray = np.bincount(of, 1 - v, minlength=n)
             else:
                 squares, lost = row_squares(R), extra
         if not (squares < LARGEST_SQUARE).all():
