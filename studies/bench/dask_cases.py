@@ -124,9 +124,10 @@ def peer_rows(quick: bool) -> Iterator[BenchRow]:
     lazy = require("dask.array").from_array(X, chunks=(1000, 64, 64)).persist()
     flat = lazy.reshape(len(X), -1).persist()
 
-    def peer() -> None:
+    def peer() -> np.ndarray:
         PCA = require("dask_ml.decomposition").PCA
-        PCA(20, svd_solver="randomized", random_state=0).fit(flat)
+        fitted = PCA(20, svd_solver="randomized", random_state=0).fit(flat)
+        return np.asarray(fitted.components_).T
 
     name = "dask_ml PCA"
     with threads():
@@ -136,6 +137,17 @@ def peer_rows(quick: bool) -> Iterator[BenchRow]:
         }.items():
             times = in_turns({"ours": task, name: peer}, 1 if quick else 3)
             yield compare(case, times, name, at_least=1.0)
+        found = {"ours": make("PCA", 20).fit(flat).factors_[0], name: peer()}
+    yield variance_row(X.reshape(len(X), -1), found, name)
+
+
+def variance_row(X: np.ndarray, found: dict[str, np.ndarray], peer: str) -> BenchRow:
+    """How much of the variance ours and another package's directions explain."""
+    D = X - X.mean(axis=0)
+    shares = {k: float(np.square(D @ V).sum() / np.square(D).sum()) for k, V in found.items()}
+    case = f"Dask, PCA of {len(X)}x{X.shape[1]} float32, variance that 20 directions explain"
+    ours, theirs, ratio = shares["ours"], shares[peer], shares["ours"] / shares[peer]
+    return BenchRow(case, f"{ours:.2%}", f"{peer} {theirs:.2%}", ratio, ">= 1", ratio >= 1)
 
 
 def store(folder: str, n: int) -> Any:
