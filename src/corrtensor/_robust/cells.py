@@ -83,13 +83,15 @@ class Model:
     """What is expected of samples: ``mean + core x_1 U_1 ...``, and how far a cell may stray.
 
     Without factors the mean is all that is expected. ``width`` is the bandwidth of every cell;
-    ``None`` doubts none of them.
+    ``None`` doubts none of them. ``prior`` is what a square of every entry of a core costs beside
+    that of a cell.
     """
 
     mean: np.ndarray
     factors: tuple[np.ndarray | None, ...] | None
     dtype: np.dtype
     width: np.ndarray | None = None
+    prior: np.ndarray | float = 0.0
 
     @cached_property
     def U(self) -> list[np.ndarray | None]:
@@ -112,6 +114,11 @@ class Model:
         """One over the bandwidth of every cell."""
         assert self.width is not None  # noqa: S101
         return (1 / self.width).astype(self.dtype)
+
+    @cached_property
+    def cost(self) -> np.ndarray:
+        """The prior in the type of the blocks."""
+        return np.asarray(self.prior, self.dtype)
 
     @property
     def core_shape(self) -> tuple[int, ...]:
@@ -173,7 +180,9 @@ class Model:
                 q = np.minimum(np.square(t), FARTHEST)
                 e = np.exp(0.5 - np.square(q))
                 v = math.sqrt(2) * q * e
-                of = np.repeat(np.arange(n), np.diff(np.searchsorted(doubted, cells * np.arange(n + 1))))
+                of = np.repeat(
+                    np.arange(n), np.diff(np.searchsorted(doubted, cells * np.arange(n + 1)))
+                )
                 extra += np.bincount(of, (2 - e) / math.sqrt(2) * np.square(r / t), minlength=n)
                 # Zero, but for infinities: these are refused.
                 flat[doubted] = r - r
@@ -222,7 +231,7 @@ class Model:
         before = start = np.ones(n)
         for step in range(steps):
             block = self.complete_by(x, F, wider, first)
-            G = project(block.moved, self.U)
+            G = project(block.moved, self.U) - self.cost * Z
             now = row_squares(G)
             start = now if step == 0 else start
             going = now > FOUND[self.dtype] ** 2 * start
@@ -235,7 +244,7 @@ class Model:
             if back.any():
                 D[back], slope[back] = G[back], now[back]
             E = expand(D, self.U)
-            curved = inner(block.weigh(E.copy()), E)
+            curved = inner(block.weigh(E.copy()), E) + inner(self.cost * D, D)
             t = np.divide(slope, curved, out=np.zeros(n), where=going & (curved > 0))
             Z = Z + by_sample(t, D) * D
             F = F + by_sample(t, E) * E
