@@ -145,7 +145,7 @@ def solve(
     else:
         state, loss = thinned(options.resume.state, thin), options.resume.loss
         objective = list(options.resume.objective)
-        source.recall(state, options.resume.cores)
+        source.recall(state, options.resume.cores, options.resume.pull)
     moved, before, centred = math.inf, None, options.center is not None
     at_rest = not any(thin) or settled(source, options, state, loss, log_prior)
     status = "" if options.coupled and not at_rest else "converged"
@@ -172,7 +172,8 @@ def solve(
                 if source.calm():
                     status, before = "", None
                     continue
-            seen = Snapshot(state, loss, tuple(objective), s * unit**2, bool(status), source.cores)
+            known = (source.cores, source.pull)
+            seen = Snapshot(state, loss, tuple(objective), s * unit**2, bool(status), *known)
             if options.observe is not None and options.observe(seen):
                 status = status or "stopped"
             if status:
