@@ -163,8 +163,7 @@ def solve(
             objective.append(cost_of(loss, s * unit**2, counted))
             status = ending(objective, moved, options, ROUNDING[source.dtype])
             if status == "rose":
-                # Too few samples count to decide every direction: what rounding decides is no
-                # improvement, and the sweep is taken back.
+                # Taken back: where few samples count, rounding decides some directions.
                 risen = objective.pop() - objective[-1]
                 state, s = before
                 exact = lower_quantile(s) <= rounding_of(norms, source.dtype, sample_weight)
