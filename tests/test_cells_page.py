@@ -20,7 +20,50 @@ def test_the_page_is_what_its_records_say():
 
 
 # Where a bar is missed, as the page and method.md say; what comes to hold must leave the list.
-MISSED: dict[str, dict[str, set[str]]] = {}
+MISSED: dict[str, dict[str, set[str]]] = {
+    "ORL": {
+        "missing 40 %": {"cost"},
+        "missing 60 %": {"cost"},
+        "missing blocks 20 %": {"cost", "subspace"},
+        "salt and pepper 20 %": {"cost"},
+        "quarter of noise in 30 %": {"cost"},
+        "quarter of noise in 60 %": {"cost"},
+        "salt and pepper 10 %, noise images 20 %": {"cost"},
+    },
+    "Yale": {
+        "missing 60 %": {"subspace"},
+        "missing blocks 20 %": {"cost", "subspace"},
+        "salt and pepper 5 %": {"subspace"},
+        "salt and pepper 10 %": {"subspace"},
+        "salt and pepper 20 %": {"auc", "subspace"},
+        "salt and pepper 10 %, noise images 20 %": {"subspace"},
+    },
+    "USPS": {
+        "missing blocks 20 %": {"cost"},
+        "salt and pepper 5 %": {"auc"},
+        "salt and pepper 10 %": {"auc"},
+        "salt and pepper 20 %": {"auc", "subspace"},
+        "quarter of noise in 30 %": {"subspace"},
+        "salt and pepper 10 %, noise images 20 %": {"subspace"},
+    },
+    "LFW colour": {
+        "missing 20 %": {"cost"},
+        "missing 40 %": {"cost"},
+        "missing 60 %": {"cost"},
+        "missing blocks 20 %": {"cost", "subspace"},
+    },
+    "MNIST": {
+        "missing 40 %": {"cost"},
+        "missing 60 %": {"cells", "subspace"},
+        "missing blocks 20 %": {"cost", "subspace"},
+        "salt and pepper 5 %": {"auc", "cost", "subspace"},
+        "salt and pepper 10 %": {"auc", "cost", "subspace"},
+        "salt and pepper 20 %": {"auc", "cost", "subspace"},
+        "quarter of noise in 30 %": {"cost", "subspace"},
+        "quarter of noise in 60 %": {"cost"},
+        "salt and pepper 10 %, noise images 20 %": {"cost"},
+    },
+}
 
 
 def each_bar():
@@ -33,7 +76,7 @@ def each_bar():
                 yield pytest.param(record, name, marks=marks, id=f"{data}, {case}: {name}")
 
 
-@pytest.mark.parametrize(("record", "name"), each_bar())
+@pytest.mark.parametrize(("record", "name"), list(each_bar()))
 def test_bars_hold(record, name):
     assert holds(record["case"]["wrong"], name, mean([record], name))
 
