@@ -49,6 +49,15 @@ def residual_cells(source: CompletedSource) -> np.ndarray:
     return R - source.model.expected(source.cores)
 
 
+def leverage(state: State) -> np.ndarray:
+    """Return by how much each cell of a sample bends the fit of itself: 0 not at all, 1 wholly."""
+    h = np.ones(())
+    for n, U in enumerate(state.factors):
+        own = np.ones(state.mean.shape[n]) if U is None else np.square(U).sum(axis=1)
+        h = np.multiply.outer(h, own)
+    return h
+
+
 def doubted_start(
     source: CompletedSource,
     start: State,
@@ -67,6 +76,7 @@ def doubted_start(
     start = replace(start, norms=None, squares=None, counted=None)
     plain = replace(solve(some, start, Power(2.0), options.brief(1)).state, squares=None)
     kept, cores = residual_cells(some), some.cores.copy()
+    apart = kept / np.maximum(1 - leverage(plain), 1e-6)
     for wider in WIDER:
         solved, sigma = plain, spread_of(kept)
         some.recall(plain, cores.copy())
@@ -76,7 +86,7 @@ def doubted_start(
             left = residual_cells(some)
             sigma = spread_of(left)
         doubted = np.abs(left) > wider * bandwidth * sigma
-        explained = np.abs(kept[doubted]) < np.abs(left[doubted]) / 2
+        explained = np.abs(apart[doubted]) < np.abs(left[doubted]) / 2
         if explained.sum() <= max(EXPLAINED * kept.size, RARE * explained.size):
             break
     else:
