@@ -163,7 +163,8 @@ def sample_weights(subspace: Any, X: Any) -> np.ndarray | None:
         return np.asarray(subspace.weights_)
     s = np.asarray(squared_residuals(subspace, X))
     known = getattr(subspace, "residuals_", s[:0])
-    same = known.shape == s.shape and np.allclose(known, s, rtol=SAME, atol=SAME * s.max(initial=0))
+    # Of half of them: those of samples with bad cells are found step by step, and never quite.
+    same = known.shape == s.shape and np.median(np.abs(known - s)) <= SAME * np.median(s)
     return np.asarray(subspace.weights_) if same else weights_of(loss, s)
 
 
