@@ -36,6 +36,14 @@ DRAWN_BY_HAND = (
     "drawings and digits, where strokes would be taken for errors: no cell is doubted"
 )
 
+# With more than half as many numbers in a core as there are cells, the fit follows the larger part
+# of an error in a single cell.
+MOST_NUMBERS = 0.5
+FOLLOWED = (
+    "cells=True: cores of {core} follow most of an error in a single cell of {shape}: no cell is "
+    "doubted; give smaller ranks"
+)
+
 
 def spread_of(R: np.ndarray) -> np.ndarray:
     """Return how far good cells stray at each place: never less than cells do on the whole."""
@@ -49,15 +57,6 @@ def residual_cells(source: CompletedSource) -> np.ndarray:
     """Return the residuals of all cells of a few samples, NaN where they are missing."""
     R = np.concatenate([x for _, _, x in source.inner.blocks(0, source.n_samples)])
     return R - source.model.expected(source.cores)
-
-
-def leverage(state: State) -> np.ndarray:
-    """Return by how much each cell of a sample bends the fit of itself: 0 not at all, 1 wholly."""
-    h = np.ones(())
-    for n, U in enumerate(state.factors):
-        own = np.ones(state.mean.shape[n]) if U is None else np.square(U).sum(axis=1)
-        h = np.multiply.outer(h, own)
-    return h
 
 
 def doubted_start(
@@ -78,7 +77,11 @@ def doubted_start(
     start = replace(start, norms=None, squares=None, counted=None)
     plain = replace(solve(some, start, Power(2.0), options.brief(1)).state, squares=None)
     kept, cores = residual_cells(some), some.cores.copy()
-    apart = kept / np.maximum(1 - leverage(plain), 1e-6)
+    core, shape = some.cores.shape[1:], source.sample_shape
+    if math.prod(core) > MOST_NUMBERS * math.prod(shape):
+        warnings.warn(FOLLOWED.format(core=core, shape=shape), UserWarning, stacklevel=7)
+        source.settle(plain, np.full(shape, math.inf))
+        return plain, spread_of(kept), math.inf
     for wider in WIDER:
         solved, sigma = plain, spread_of(kept)
         some.recall(plain, cores.copy(), some.pull)
@@ -88,7 +91,7 @@ def doubted_start(
             left = residual_cells(some)
             sigma = spread_of(left)
         doubted = np.abs(left) > wider * bandwidth * sigma
-        explained = np.abs(apart[doubted]) < np.abs(left[doubted]) / 2
+        explained = np.abs(kept[doubted]) < np.abs(left[doubted]) / 2
         if explained.sum() <= max(EXPLAINED * kept.size, RARE * explained.size):
             break
     if explained.sum() > max(EXPLAINED * kept.size, STROKES * explained.size):
