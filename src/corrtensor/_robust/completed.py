@@ -188,7 +188,7 @@ class CompletedSource(Source):
         return np.zeros((self.n_samples, *model.core_shape), self.dtype)
 
     @property
-    def pull(self) -> float:
+    def pull(self) -> float:  # type: ignore[override]
         """How much a missing cell counts."""
         return self.model.pull
 
