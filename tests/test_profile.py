@@ -16,11 +16,10 @@ from corrtensor.tasks.profile import (
     correlations,
     fit_normal,
     normalised,
-    shell_energies,
-    shells,
     turn,
     view,
 )
+from corrtensor.tasks.shells import shell_energies, shells
 
 
 @parametrize_with_checks([TensorOutlierDetector()])

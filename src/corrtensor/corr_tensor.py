@@ -30,7 +30,7 @@ __all__ = ["CorrTensor", "RejectionWarning"]
 # Below this many effective samples, or this share of them, the fit rests on too few.
 FEWEST_SAMPLES, FEWEST_SHARE = 2.0, 0.05
 # With cells in doubt, sweeps end at so many times the tolerance.
-SETTLED = 10.0
+SETTLED = 100.0
 
 
 class RejectionWarning(UserWarning):

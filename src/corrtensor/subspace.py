@@ -1,7 +1,5 @@
 """The estimators: a robust multilinear subspace of samples that are tensors."""
 
-from __future__ import annotations
-
 import os
 import warnings
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Cells without a value: NaN, the mask of an array, or a value that stands for nothing."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

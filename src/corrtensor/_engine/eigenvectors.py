@@ -1,7 +1,5 @@
 """Leading eigenvectors with fixed signs, and how far a subspace has turned."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

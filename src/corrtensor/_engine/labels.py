@@ -3,8 +3,6 @@
 xarray is imported only where one of its arrays was given.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field

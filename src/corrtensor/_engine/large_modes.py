@@ -6,8 +6,6 @@ equals it on ``Q``, so its leading vectors explain at least what the present fac
 descend as they do with ``S`` itself, and converge where they would (``docs/decisions/0004``).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """What a subspace explains, and how likely samples are under it: for rank searches."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

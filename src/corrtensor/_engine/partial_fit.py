@@ -1,7 +1,5 @@
 """Fits to a stream of batches: ``partial_fit``."""
 
-from __future__ import annotations
-
 from typing import Any, Self
 
 import numpy as np

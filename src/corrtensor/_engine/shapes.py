@@ -4,8 +4,6 @@ Every estimator takes samples as tensors, ``(N, a, b, ...)``, or flattened, ``(N
 with ``sample_shape=(a, b, ...)``. What comes in flat goes out flat.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any, Protocol, runtime_checkable
 

@@ -3,8 +3,6 @@
 The start of every iteration (``docs/method.md``, section 2), and a published method by itself.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

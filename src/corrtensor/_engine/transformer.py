@@ -1,7 +1,5 @@
 """What the estimators share: checks of samples, flat or not, and names of what comes out."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Weights that a user gives to samples."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -2,33 +2,18 @@
 
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from corrtensor.cli import options
+from corrtensor.cli import options, steps
 from corrtensor.cli.fit_transform import black_and_white, build, check_ranks_fit
 from corrtensor.cli.output import Voice, exit_codes
-from corrtensor.cli.steps import (
-    blocks,
-    check_shape,
-    claimed,
-    fit_with_progress,
-    load_model,
-    open_stack,
-    samples_of,
-    stored,
-    times,
-)
-
-if TYPE_CHECKING:
-    from corrtensor.io import Stack
 
 PICTURES = "A folder for PNG pictures, a video such as .mp4, or a .npy, .npz, .h5::name, .zarr file"
 # Ranks unless they are given: a share of every mode, more would explain the damage as well; and of
 # the frames of a clip as vectors, in which one direction is the light.
 SHARE, LIGHT = 0.2, 1
-
 
 Foreground = Annotated[
     str | None,
@@ -87,14 +72,16 @@ def repair(
         except ValueError as error:
             raise typer.BadParameter(str(error)) from None
     chosen = None if ranks is None else options.parse_ranks(ranks)
-    with exit_codes(voice), claimed(inputs=[where, trained], later=files, force=force):
-        model = None if trained is None else load_model(trained, "repair")
-        stack = open_stack(voice, where, options.parse_size(size), colour, axis, missing, model)
+    with exit_codes(voice), steps.claimed(inputs=[where, trained], later=files, force=force):
+        model = None if trained is None else steps.load_model(trained, "repair")
+        stack = steps.open_stack(
+            voice, where, options.parse_size(size), colour, axis, missing, model
+        )
         if trained is None:
-            clip = hasattr(stored(stack), "rate") if clip is None else clip
+            clip = hasattr(steps.stored(stack), "rate") if clip is None else clip
             model = fitted(voice, stack, chosen, clip, cells)
         else:
-            check_shape(trained, model, stack, where)
+            steps.check_shape(trained, model, stack, where)
         counts = write(voice, model, stack, out, foreground)
         record = {"out": out, "foreground": foreground, "n_samples": len(stack)}
         lines = [in_words(stack.shape, counts), f"Repaired: {out}"]
@@ -107,12 +94,12 @@ def in_words(shape: tuple[int, ...], counts: dict[str, int]) -> str:
     total = sum(counts.values())
     words = [f"{counts[k]:,} {k} ({counts[k] / total:.2%})" for k in ("doubted", "missing")]
     return (
-        f"{shape[0]} samples of {times(shape[1:])}: {' and '.join(words)} cells replaced, "
+        f"{shape[0]} samples of {steps.times(shape[1:])}: {' and '.join(words)} cells replaced, "
         "all others as they were"
     )
 
 
-def fitted(voice: Voice, stack: "Stack", ranks: Any, clip: bool, cells: bool) -> Any:
+def fitted(voice: Voice, stack: "steps.Stack", ranks: Any, clip: bool, cells: bool) -> Any:
     """Return a model of the samples; of a clip, frames are vectors unless they have many ranks."""
     from dataclasses import replace
 
@@ -123,12 +110,12 @@ def fitted(voice: Voice, stack: "Stack", ranks: Any, clip: bool, cells: bool) ->
     usual = tuple(min(a, max(2, round(SHARE * a))) for a in stack.shape[1:])
     model = build("Corr-Tensor", ranks or (LIGHT if clip else usual), {"cells": cells})
     check_ranks_fit(model, stack)
-    fit_with_progress(voice, "fitting", model, samples_of(stack))
+    steps.fit_with_progress(voice, "fitting", model, steps.samples_of(stack))
     return model
 
 
 def write(
-    voice: Voice, model: Any, stack: "Stack", out: str, foreground: str | None
+    voice: Voice, model: Any, stack: "steps.Stack", out: str, foreground: str | None
 ) -> dict[str, int]:
     """Write the repaired samples, and where they differ; return how many cells do."""
     import numpy as np
@@ -140,7 +127,10 @@ def write(
     flat = tuple(model.sample_shape_) != shape[1:]
     span = black_and_white(voice, stack) if Path(out).suffix.lower() in drawn else None
     colours = len(shape) == 4 and Path(foreground or "").suffix.lower() in drawn
-    named: dict[str, Any] = {"names": stack.names, "rate": getattr(stored(stack), "rate", None)}
+    named: dict[str, Any] = {
+        "names": stack.names,
+        "rate": getattr(steps.stored(stack), "rate", None),
+    }
     counts = {"missing": 0, "doubted": 0, "kept": 0}
     with ExitStack() as files:
         kind, mask = as_float(stack.dtype), np.dtype(np.uint8)
@@ -151,7 +141,7 @@ def write(
             tell = files.enter_context(
                 open_output(foreground, seen, mask, values=(0.0, 1.0), **named)
             )
-        for block in blocks(voice, "repair", stack):
+        for block in steps.blocks(voice, "repair", stack):
             whole = model.repair(block.reshape(len(block), -1) if flat else block)
             whole = whole.reshape(block.shape)
             write(whole)

@@ -1,14 +1,12 @@
 """Copies among samples: the same ones, nearly the same, and turned or mirrored ones.
 
 A fingerprint of a sample is a small view of it without its brightness and contrast. Resizing and
-compression change the fine detail of it; what differs between two samples is their large shapes. So
-a difference counts by its coarse part: with ``f`` the distance of two fingerprints and ``d`` that in
-the leading directions of all, it is ``d**2 / f``, which is ``f`` where all of it is coarse and
-a sixteenth of that where it is noise. What is kept of a sample is 1 kB whatever its size, and each
-is compared with few others.
+compression change its fine detail; what differs between two samples is their large shapes. So
+a difference counts by its coarse part: with ``f`` the distance of two fingerprints and ``d`` that
+in the leading directions of all, it is ``d**2 / f``: all of it where it is coarse, a sixteenth
+where it is noise. What is kept of a sample is 1 kB whatever its size, and each is compared with few
+others.
 """
-
-from __future__ import annotations
 
 import hashlib
 import math

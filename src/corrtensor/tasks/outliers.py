@@ -1,7 +1,5 @@
 """Which samples are unlike the others, in which way, and where in the sample?"""
 
-from __future__ import annotations
-
 import math
 from typing import Any, Self
 
