@@ -290,6 +290,9 @@ def test_a_matlab_file_of_version_7_3_is_what_version_5_is(tmp_path):
         assert one.shape == other.shape
         assert_array_equal(one[:], other[:])
         assert_array_equal(one[1:2], other[1:2])
+    for name in ("v5.mat", "v73.mat"):
+        with pytest.raises(InputError, match=r"of shape \(4, 3, 5\) has no axis 3"):
+            open_samples(tmp_path / name, axis=3)
 
 
 @pytest.mark.parametrize("fortran", [False, True])

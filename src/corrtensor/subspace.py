@@ -120,12 +120,10 @@ class MultilinearSubspace(CallbackSupportMixin, PartialFit, CoreDistances, Likel
         The shares of the directions of each mode, added up over the other modes.
     noise_variance_ : float
         Variance of one entry of what the subspace does not explain.
-    n_components_ : int
-        Entries of a core.
     sample_shape_, core_shape_, ranks_ : tuple of int
         Shape of a sample, and, by two names, of a core.
-    n_features_in_ : int
-        Entries of a sample.
+    n_components_, n_features_in_ : int
+        Entries of a core, and of a sample.
 
     See Also
     --------

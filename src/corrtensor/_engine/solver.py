@@ -145,7 +145,7 @@ def solve(
     else:
         state, loss = thinned(options.resume.state, thin), options.resume.loss
         objective = list(options.resume.objective)
-        source.recall(state, options.resume.cores)
+        source.recall(state, options.resume.cores, options.resume.pull)
     moved, before, centred = math.inf, None, options.center is not None
     at_rest = not any(thin) or settled(source, options, state, loss, log_prior)
     status = "" if options.coupled and not at_rest else "converged"
@@ -163,8 +163,7 @@ def solve(
             objective.append(cost_of(loss, s * unit**2, counted))
             status = ending(objective, moved, options, ROUNDING[source.dtype])
             if status == "rose":
-                # Too few samples count to decide every direction: what rounding decides is no
-                # improvement, and the sweep is taken back.
+                # Taken back: where few samples count, rounding decides some directions.
                 risen = objective.pop() - objective[-1]
                 state, s = before
                 exact = lower_quantile(s) <= rounding_of(norms, source.dtype, sample_weight)
@@ -173,7 +172,8 @@ def solve(
                 if source.calm():
                     status, before = "", None
                     continue
-            seen = Snapshot(state, loss, tuple(objective), s * unit**2, bool(status), source.cores)
+            known = (source.cores, source.pull)
+            seen = Snapshot(state, loss, tuple(objective), s * unit**2, bool(status), *known)
             if options.observe is not None and options.observe(seen):
                 status = status or "stopped"
             if status:

@@ -81,7 +81,8 @@ class Snapshot:
     """A fit after a sweep: what is needed to watch it, or to go on from there.
 
     ``objective`` begins with its value at the start; ``residuals`` are in the data's units;
-    ``finished`` tells that no sweep follows; ``cores`` are those of samples with missing cells.
+    ``finished`` tells that no sweep follows; ``cores`` are those of samples with missing cells,
+    ``pull`` how much such a cell counts.
     """
 
     state: State
@@ -90,6 +91,7 @@ class Snapshot:
     residuals: np.ndarray
     finished: bool = False
     cores: np.ndarray | None = None
+    pull: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ from corrtensor._engine.subspace_transformer import SubspaceTransformer
 from corrtensor._robust.cells import Block, Model, cell_weights, deviations, repaired
 from corrtensor._robust.completed import NewSource
 
-
 # Residuals of neighbours go together: so many cells tell as much as one of white noise would.
 CORRELATED = 3.0
 
@@ -39,7 +38,9 @@ class CellMethods(SubspaceTransformer):
         """Return what is expected of samples counted from the mean."""
         scale = getattr(self, "cell_scale_", None)
         width = None if scale is None else self.cell_bandwidth_ * scale / source.unit
-        return Model(np.zeros(self.sample_shape_), self._factors, source.dtype, width, self._prior())
+        return Model(
+            np.zeros(self.sample_shape_), self._factors, source.dtype, width, self._prior()
+        )
 
     def _prior(self) -> np.ndarray | float:
         """Return what cores cost by the variances that were learned: noise over signal."""

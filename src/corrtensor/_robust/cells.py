@@ -47,6 +47,7 @@ class Block(NamedTuple):
     missing: np.ndarray
     doubted: np.ndarray
     trust: np.ndarray
+    pull: float = 0.0
 
     @property
     def x(self) -> np.ndarray:
@@ -66,7 +67,7 @@ class Block(NamedTuple):
 
     def weigh(self, T: np.ndarray) -> np.ndarray:
         """Multiply every cell by its weight, in place."""
-        T *= ~self.missing
+        T *= np.where(self.missing, self.pull, 1).astype(T.dtype)
         T.reshape(-1)[self.doubted] *= self.trust
         return T
 
@@ -84,7 +85,7 @@ class Model:
 
     Without factors the mean is all that is expected. ``width`` is the bandwidth of every cell;
     ``None`` doubts none of them. ``prior`` is what a square of every entry of a core costs beside
-    that of a cell.
+    that of a cell. A missing cell counts by ``pull`` as if it was seen at ``place``.
     """
 
     mean: np.ndarray
@@ -92,6 +93,8 @@ class Model:
     dtype: np.dtype
     width: np.ndarray | None = None
     prior: np.ndarray | float = 0.0
+    pull: float = 0.0
+    place: np.ndarray | float = 0.0
 
     @cached_property
     def U(self) -> list[np.ndarray | None]:
@@ -163,38 +166,47 @@ class Model:
     def complete_by(self, x: np.ndarray, F: np.ndarray, wider: float, first: int) -> Block:
         """Do so with a given fit."""
         n, cells = len(x), F[0].size
-        seen, extra = np.full(n, float(cells)), np.zeros(n)
-        doubted, v = np.empty(0, np.intp), np.empty(0, x.dtype)
         with np.errstate(over="ignore", invalid="ignore"):
             R, missing = x - F, np.isnan(x)
-            if missing.any():
-                seen -= np.count_nonzero(missing.reshape(n, -1), axis=1)
+            gaps = np.count_nonzero(missing.reshape(n, -1), axis=1)
+            if gaps.any():
                 # Zero in the place of NaN, much faster than by the mask.
                 R = np.add(np.fmax(R, 0), np.fmin(R, 0), out=R)
-            if self.width is not None:
-                T = R * self.narrow
-                doubted = np.flatnonzero(np.abs(T, out=T) > math.sqrt(EDGE) * wider)
-            if len(doubted):
-                flat = R.reshape(-1)
-                r, t = flat[doubted], T.reshape(-1)[doubted] / x.dtype.type(wider)
-                q = np.minimum(np.square(t), FARTHEST)
-                e = np.exp(0.5 - np.square(q))
-                v = math.sqrt(2) * q * e
-                of = np.repeat(
-                    np.arange(n), np.diff(np.searchsorted(doubted, cells * np.arange(n + 1)))
-                )
-                extra += np.bincount(of, (2 - e) / math.sqrt(2) * np.square(r / t), minlength=n)
-                # Zero, but for infinities: these are refused.
-                flat[doubted] = r - r
-                squares = row_squares(R) + extra
-                flat[doubted] = v * r
-                lost = np.bincount(of, 1 - v, minlength=n)
-            else:
-                squares, lost = row_squares(R), extra
+            squares, lost, doubted, v = self.weighed(R, wider)
+            if self.pull and gaps.any():
+                away = (np.asarray(self.place, x.dtype) - F) * missing
+                squares += self.pull * row_squares(away)
+                R += x.dtype.type(self.pull) * away
         if not (squares < LARGEST_SQUARE).all():
             refuse(x, first)
-        squares *= cells / np.maximum(seen, 1)
-        return Block(R, squares, (seen - lost) / cells, F, missing, doubted, v)
+        squares *= cells / np.maximum(cells - gaps, 1)
+        weights = 1 - (lost + (1 - self.pull) * gaps) / cells
+        return Block(R, squares, weights, F, missing, doubted, v, self.pull)
+
+    def weighed(
+        self, R: np.ndarray, wider: float
+    ) -> tuple[np.ndarray, np.ndarray | float, np.ndarray, np.ndarray]:
+        """Multiply residuals by the weights of their cells, in place.
+
+        Returned are what they cost each sample, the weight it loses, and its doubted cells with
+        their weights.
+        """
+        if self.width is None:
+            return row_squares(R), 0.0, np.empty(0, np.intp), np.empty(0, R.dtype)
+        n, flat, T = len(R), R.reshape(-1), R * self.narrow
+        doubted = np.flatnonzero(np.abs(T, out=T) > math.sqrt(EDGE) * wider)
+        r, t = flat[doubted], T.reshape(-1)[doubted] / R.dtype.type(wider)
+        q = np.minimum(np.square(t), FARTHEST)
+        e = np.exp(0.5 - np.square(q))
+        v = math.sqrt(2) * q * e
+        first = np.searchsorted(doubted, np.arange(n + 1) * (R.size // n))
+        sample = np.repeat(np.arange(n), np.diff(first))
+        rho = (2 - e) / math.sqrt(2) * np.square(r / t)
+        # Zero, but for infinities: these are refused.
+        flat[doubted] = r - r
+        squares = row_squares(R) + np.bincount(sample, rho, minlength=n)
+        flat[doubted] = v * r
+        return squares, np.bincount(sample, 1 - v, minlength=n), doubted, v
 
     def doubts(self, x: np.ndarray) -> bool:
         """Tell whether cells of a block are missing, or may be bad."""
@@ -228,10 +240,12 @@ class Model:
         the loss of a sample.
         """
         n, D = len(x), np.zeros_like(Z)
+        # Cores of whole samples are free.
+        cost = self.cost * by_sample(np.isnan(x).reshape(n, -1).any(axis=1), Z)
         before = start = np.ones(n)
         for step in range(steps):
             block = self.complete_by(x, F, wider, first)
-            G = project(block.moved, self.U) - self.cost * Z
+            G = project(block.moved, self.U) - cost * Z
             now = row_squares(G)
             start = now if step == 0 else start
             going = now > FOUND[self.dtype] ** 2 * start
@@ -244,7 +258,7 @@ class Model:
             if back.any():
                 D[back], slope[back] = G[back], now[back]
             E = expand(D, self.U)
-            curved = inner(block.weigh(E.copy()), E) + inner(self.cost * D, D)
+            curved = inner(block.weigh(E.copy()), E) + inner(cost * D, D)
             t = np.divide(slope, curved, out=np.zeros(n), where=going & (curved > 0))
             Z = Z + by_sample(t, D) * D
             F = F + by_sample(t, E) * E

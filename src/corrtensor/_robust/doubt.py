@@ -27,6 +27,8 @@ TIGHTENING = (1.0, 0.5, 0.5, 1.0)
 # Wider ones are tried as long as more than a share of the cells, and a share of those doubted, are
 # explained by a plain fit: these are no errors but a rare kind, such as faces lit from one side.
 WIDER, EXPLAINED, RARE = (1.0, 1.5, 2.25, 3.4), 3e-4, 0.015
+# If the widest leaves more than this share of the doubted to be explained, these are strokes.
+STROKES = 0.05
 # A normal distribution's standard deviation over its median absolute deviation.
 SIGMA = 1.4826
 DRAWN_BY_HAND = (
@@ -69,7 +71,7 @@ def doubted_start(
     kept, cores = residual_cells(some), some.cores.copy()
     for wider in WIDER:
         solved, sigma = plain, spread_of(kept)
-        some.recall(plain, cores.copy())
+        some.recall(plain, cores.copy(), some.pull)
         for tight in TIGHTENING:
             some.doubt(wider * tight * bandwidth * sigma)
             solved = solve(some, replace(solved, squares=None), Power(2.0), options.brief(2)).state
@@ -79,7 +81,7 @@ def doubted_start(
         explained = np.abs(kept[doubted]) < np.abs(left[doubted]) / 2
         if explained.sum() <= max(EXPLAINED * kept.size, RARE * explained.size):
             break
-    else:
+    if explained.sum() > max(EXPLAINED * kept.size, STROKES * explained.size):
         warnings.warn(DRAWN_BY_HAND, UserWarning, stacklevel=7)
         wider, solved = math.inf, plain
     state = replace(solved, norms=None, squares=None, counted=None)

@@ -11,9 +11,9 @@ from corrtensor.cli.fit_transform import black_and_white, build, check_ranks_fit
 from corrtensor.cli.output import Voice, exit_codes
 
 PICTURES = "A folder for PNG pictures, a video such as .mp4, or a .npy, .npz, .h5::name, .zarr file"
-# Ranks unless they are given: of samples, and of the frames of a clip as vectors, in which one
-# direction is the light.
-SHARE, LIGHT = 0.95, 1
+# Ranks unless they are given: a share of every mode, more would explain the damage as well; and of
+# the frames of a clip as vectors, in which one direction is the light.
+SHARE, LIGHT = 0.2, 1
 
 Foreground = Annotated[
     str | None,
@@ -25,8 +25,8 @@ Foreground = Annotated[
 Ranks = Annotated[
     str | None,
     typer.Option(
-        help="As of fit; by default 0.95, of a clip 1. One number for a clip takes its frames as "
-        "vectors, several as pictures.",
+        help="As of fit; by default a fifth of each mode, of a clip 1. One number for a clip takes "
+        "its frames as vectors, several as pictures.",
         show_default=False,
     ),
 ]
@@ -107,7 +107,8 @@ def fitted(voice: Voice, stack: "steps.Stack", ranks: Any, clip: bool, cells: bo
 
     if clip and not isinstance(ranks, tuple):
         stack = replace(stack, array=Flat(stack.array))
-    model = build("Corr-Tensor", ranks or (LIGHT if clip else SHARE), {"cells": cells})
+    usual = tuple(min(a, max(2, round(SHARE * a))) for a in stack.shape[1:])
+    model = build("Corr-Tensor", ranks or (LIGHT if clip else usual), {"cells": cells})
     check_ranks_fit(model, stack)
     steps.fit_with_progress(voice, "fitting", model, steps.samples_of(stack))
     return model

@@ -11,7 +11,7 @@ import numpy as np
 from corrtensor._base.files import open_regular
 from corrtensor.io.arrays import NUMBERS, open_hdf5, open_mat, open_npy, open_npz, open_zarr
 from corrtensor.io.images import IMAGE_SUFFIXES, open_folder
-from corrtensor.io.stack import InputError, Progress, Stack, Turned
+from corrtensor.io.stack import InputError, Progress, Stack, turned
 from corrtensor.io.tiff import open_tiff
 from corrtensor.io.video import VIDEO_SUFFIXES, open_video
 
@@ -111,9 +111,7 @@ def open_array(path: Path, name: str | None, axis: int, least: int = 2) -> Any:
             f"{path}: files that end in {suffix or 'nothing'} are not known; "
             f"a folder of images, or one of {', '.join(SUFFIXES)}"
         )
-    if not -len(array.shape) <= axis < len(array.shape):
-        raise InputError(f"{path} of shape {tuple(array.shape)} has no axis {axis}")
-    return array if axis % len(array.shape) == 0 else Turned(array, axis)
+    return turned(array, axis, path)
 
 
 def is_zarr(path: Path) -> bool:

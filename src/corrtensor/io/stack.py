@@ -119,6 +119,17 @@ class Spool:
         return values.reshape(max(0, hi - lo), *self.shape[1:])
 
 
+def turned(array: Any, axis: int, path: Path, *, reverse: bool = False) -> Any:
+    """Return an array with its samples along axis 0; ``reverse`` as in :class:`Turned`."""
+    n = len(array.shape)
+    if not -n <= axis < n:
+        shape = tuple(array.shape[::-1] if reverse else array.shape)
+        raise InputError(f"{path} of shape {shape} has no axis {axis}")
+    if type(array) is np.ndarray:
+        return np.moveaxis(array, axis, 0)
+    return array if axis % n == 0 and not reverse else Turned(array, axis, reverse)
+
+
 class Turned:
     """An array seen with its samples along axis 0, wherever they are stored.
 

@@ -68,6 +68,7 @@ class Source:
     # What is known of samples with missing cells: see corrtensor._robust.completed.
     share: np.ndarray | None = None
     cores: np.ndarray | None = None
+    pull = 0.0
     # Whether passes run in this process and share its memory.
     here = True
 
@@ -281,7 +282,7 @@ class Source:
         """Take no longer steps than are proven to descend; tell whether that is news."""
         return False
 
-    def recall(self, state: Any, cores: np.ndarray | None) -> None:
+    def recall(self, state: Any, cores: np.ndarray | None, pull: float) -> None:
         """Go on from a state that was left with these cores: complete samples need none."""
 
     def fill(self, out: Any, task: Callable[[np.ndarray], np.ndarray]) -> None:
