@@ -966,24 +966,6 @@ def a_cluster_that_is_no_scheduler(folder: Path) -> Action:
     return command(*arguments, code=1)
 
 
-def masked(make: Callable[[np.ndarray], Any]) -> Action:
-    """Fit samples of which one entry is masked."""
-
-    def act() -> Any:
-        from corrtensor import CorrTensor
-
-        X = np.ma.masked_array(np.random.default_rng(0).normal(size=(12, 6, 5)))
-        X[3, 2, 1] = np.ma.masked
-        return CorrTensor((2, 2), n_jobs=1).fit(make(X))
-
-    return act
-
-
-@case("array", "1 entries of X are masked")
-def a_list_of_masked_arrays(folder: Path) -> Action:
-    return masked(list)
-
-
 # ---- names
 
 

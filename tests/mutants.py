@@ -435,7 +435,7 @@ FAULTS = [
     Fault(
         "the size of an array is not checked",
         "io/model_file.py",
-        "if not known or math.prod(shape) * dtype.itemsize != len(data):",
+        "if not known or math.prod(shape) * dtype.itemsize != size:",
         "if not known:",
         "storage",
     ),
@@ -485,8 +485,8 @@ FAULTS = [
     Fault(
         "a move that is not noted before it is made",
         "io/moving.py",
-        "            os.fsync(self.file.fileno())\n            yield\n",
-        "            yield\n",
+        "        os.fsync(notes.fileno())\n        move_new(source, target)\n",
+        "        move_new(source, target)\n",
         "moving",
     ),
     # which samples count

@@ -8,7 +8,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from studies.bench import cases as bench
-from studies.bench import memory_cases
+from studies.bench import dask_cases, memory_cases
 from studies.bench.__main__ import main
 from studies.bench.page import read_bench, speed_page
 
@@ -137,3 +137,16 @@ def test_the_readme_quotes_the_record(recorded):
     assert f"{tucker:.0f} times as fast as `tensorly.partial_tucker`" in readme
     assert f"{mpca:.1f} times as `kalelinear.MPCA`" in readme
     assert f"{robust:.1f} times as long as a plain one" in readme
+
+
+def test_a_peer_that_explains_less_is_a_row_that_says_so():
+    """Of uncorrelated columns, the variances themselves are the shares."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(50, 4))
+    X = np.linalg.qr(X - X.mean(axis=0))[0] * [4, 2, 1, 0]
+    found = {"ours": np.eye(4)[:, :2], "peer": np.eye(4)[:, 1:3]}
+    row = dask_cases.variance_row(X, found, "peer")
+    assert row.ratio == pytest.approx(20 / 5)
+    assert (row.ours, row.ok) == ("95.24%", True)
+    swapped = {"ours": found["peer"], "peer": found["ours"]}
+    assert dask_cases.variance_row(X, swapped, "peer").ok is False

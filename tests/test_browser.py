@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from numpy.testing import assert_array_equal
 from PIL import Image, ImageFilter
 from playwright.sync_api import sync_playwright
 from sklearn.frozen import FrozenEstimator
@@ -15,6 +16,7 @@ from sklearn.frozen import FrozenEstimator
 import corrtensor as ct
 from corrtensor._base.names import from_cell, printable
 from corrtensor.report import write_page
+from corrtensor.report.distances import distances
 from corrtensor.report.outlier_page import write_outlier_page
 from corrtensor.tasks.ranking import rank_samples
 
@@ -298,6 +300,82 @@ def test_other_kinds_of_samples(visit, tmp_path, shape):
     page = visit(write_page(tmp_path / "page.html", model, X, most=10))
     assert page.locator("tbody tr").count() == 10
     keep(page, f"order-{len(shape)}-{shape[-1]}")
+
+
+@pytest.fixture(scope="module")
+def torn():
+    """Pictures of two directions each way, with covers, dead pixels and missing lines."""
+    rng = np.random.default_rng(0)
+    rows, columns = np.linspace(0, 3, 24), np.linspace(0, 3, 20)
+    A, B = np.stack([np.sin(rows), np.cos(rows)]), np.stack([np.sin(columns), np.cos(columns)])
+    X = A.T @ rng.normal(size=(120, 2, 2)) @ B + 0.02 * rng.normal(size=(120, 24, 20))
+    bad = rng.random(X.shape) < 0.03
+    for i in range(0, 120, 6):
+        top, left = rng.integers(0, 16, 2)
+        bad[i, top : top + 4, left : left + 4] = True
+    X[bad] += rng.choice([-1.5, 1.5], bad.sum())
+    X[1::6, 5] = np.nan
+    return X, bad, ct.CorrTensor((2, 2), cells=True, tol=1e-5, max_iter=500).fit(X)
+
+
+def pixels(page, picture):
+    """What the browser shows of a picture, as an array."""
+    shown = picture.evaluate(
+        """async img => { await img.decode(); const c = document.createElement("canvas");
+        c.width = img.naturalWidth; c.height = img.naturalHeight; const d = c.getContext("2d");
+        d.drawImage(img, 0, 0); return [c.height, c.width,
+        Array.from(d.getImageData(0, 0, c.width, c.height).data)]; }"""
+    )
+    return np.reshape(shown[2], (*shown[:2], 4))[..., :3]
+
+
+@pytest.mark.parametrize("options", [DESK, PHONE], ids=["desk", "phone"])
+def test_replaced_cells_are_seen_and_the_repaired_sample(visit, tmp_path, torn, options):
+    X, bad, model = torn
+    path = write_page(tmp_path / "cells.html", model, X, most=120)
+    page = visit(path, **options)
+    keep(page, f"cells-{'phone' if options == PHONE else 'desk'}")
+    for index in (6, 7):
+        row = page.locator(f"tbody tr[data-index='{index}']")
+        marked = pixels(page, row.get_by_alt_text("Its replaced cells"))
+        vermilion = (np.abs(marked - [213, 94, 0]) < 3).all(axis=-1)
+        assert_array_equal(vermilion, model.repair(X[index : index + 1])[0] != X[index])
+        assert vermilion[bad[index] | np.isnan(X[index])].mean() > 0.95
+        given = pixels(page, row.get_by_alt_text(f"Picture of sample {index}", exact=True))
+        repaired = pixels(page, row.get_by_alt_text("The sample repaired", exact=True))
+        assert_array_equal((given != repaired).any(axis=-1) & ~vermilion, False)
+        if index == 7:
+            # What is missing is drawn white.
+            assert (given[5] == 255).all()
+            assert not (repaired[5] == 255).all()
+        share = float(row.locator(".cells").get_attribute("data-value"))
+        assert share == pytest.approx(vermilion.mean())
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_cells_among_outliers(visit, tmp_path, torn):
+    X, _, model = torn
+    for cells, page_of in ((True, X), (False, np.nan_to_num(X, nan=0.5))):
+        subspace = FrozenEstimator(model) if cells else ct.CorrTensor((2, 2))
+        detector = ct.TensorOutlierDetector(subspace).fit(page_of)
+        path = tmp_path / f"{cells}.html"
+        write_outlier_page(path, detector, page_of, rank_samples(detector, page_of))
+        page = visit(path)
+        assert (page.get_by_alt_text("Its replaced cells").count() > 0) == cells
+        if cells:
+            keep(page, "cells-outliers")
+            assert page.get_by_text("% of its cells doubted or missing").count() > 5
+
+
+def test_pages_of_whole_samples_say_nothing_of_cells(visit, page_file):
+    page = visit(page_file)
+    assert page.get_by_text("replaced").count() == 0
+
+
+def test_weights_on_the_page_are_those_of_the_fit(torn):
+    X, _, model = torn
+    assert_array_equal(distances(model, X).weights, model.weights_)
+    assert distances(model, X[:30]).weights.shape == (30,)
 
 
 # ---- the page about outliers

@@ -89,7 +89,9 @@ def test_the_objective_never_rises(make_samples, ranks_of, order, share, width, 
     for i in range(len(X)):
         r = R[i][~np.isnan(R[i])]
         costs = [e**2 if width is None else cell_loss(e, width)[0] for e in r]
-        s = np.array([sum(costs) * R[i].size / len(r)])
+        fit = source.model.expected(source.cores[i : i + 1])[0]
+        away = (source.model.place - fit)[np.isnan(R[i])]
+        s = np.array([(sum(costs) + source.pull * away @ away) * R[i].size / len(r)])
         total += len(r) / R[i].size * solution.loss.value(s)[0]
     assert_allclose(solution.objective[-1], total, rtol=1e-9)
 
@@ -106,13 +108,21 @@ def test_longer_steps_come_to_the_same_end_sooner(make_samples, ranks_of, order)
     quick, slow = ends
     assert np.diff(quick.objective).max() <= 1e-12 * quick.objective[0]
     assert quick.n_iter < 0.8 * slow.n_iter
-    assert_allclose(quick.objective[-1], slow.objective[-1], rtol=1e-4)
+    # How much a missing cell counts falls with the residuals, which fall on another way.
+    assert_allclose(quick.objective[-1], slow.objective[-1], rtol=1e-3)
 
 
 def low_rank(seed=0, n=80):
     rng = np.random.default_rng(seed)
     A, B = (np.linalg.qr(rng.normal(size=(a, 2)))[0] for a in (12, 10))
     return A @ rng.normal(size=(n, 2, 2)) @ B.T + 0.2 * rng.normal(size=(12, 10))
+
+
+def left_out(model, X):
+    """What the plain projection leaves of whole samples."""
+    d = X - model.mean_
+    P = [U @ U.T for U in model.factors_]
+    return np.square(d - P[0] @ d @ P[1]).sum(axis=(1, 2)).mean()
 
 
 def test_missing_cells_of_an_exact_subspace_come_back():
@@ -158,13 +168,8 @@ def test_bad_cells_are_found_and_do_no_harm():
     plain = ct.CorrTensor((2, 2)).fit(Y)
     model = ct.CorrTensor((2, 2), cells=True).fit(Y)
 
-    def missed(m):
-        d = X - m.mean_
-        P = [U @ U.T for U in m.factors_]
-        return np.square(d - P[0] @ d @ P[1]).sum(axis=(1, 2)).mean()
-
-    assert missed(model) < 1.05 * missed(clean)
-    assert missed(plain) > 1.2 * missed(clean)
+    assert left_out(model, X) < 1.05 * left_out(clean, X)
+    assert left_out(plain, X) > 1.2 * left_out(clean, X)
     weights, away = model.cell_weights(Y), model.cell_residuals(Y)
     assert weights[bad].mean() < 0.02
     assert weights[~bad].mean() > 0.97
@@ -208,12 +213,47 @@ def test_incomplete_outliers_are_rejected(images):
     assert_array_equal(np.flatnonzero(model.weights_ < 0.5), np.arange(8))
 
 
-def test_drawings_are_left_alone():
-    X = ct.datasets.load_digits().images[:200] / 16
-    X = np.pad(X, ((0, 0), (4, 4), (4, 4)))
+@pytest.mark.parametrize("rank", [2, 3, 4])
+def test_strokes_are_no_errors(rank):
+    X = np.pad(ct.datasets.load_digits().images[:600] / 16, ((0, 0), (4, 4), (4, 4)))
+    plain, doubting = (ct.CorrTensor(rank, cells=cells).fit(X[:200]) for cells in (False, True))
+    assert (doubting.cell_weights(X) == 1).mean() > 0.99
+    assert left_out(doubting, X[200:]) < 1.01 * left_out(plain, X[200:])
+
+
+def test_where_doubt_is_about_strokes_no_cell_is_doubted(data_dir):
+    X = np.asarray(ct.datasets.load_mnist(data_dir).images[:600]) / 255
     with pytest.warns(UserWarning, match="no cell is doubted"):
-        model = ct.CorrTensor((4, 4), cells=True).fit(X)
-    assert (model.cell_weights(X) == 1).all()
+        model = ct.CorrTensor((6, 6), cells=True).fit(X)
+    assert (model.cell_weights(X[:50]) == 1).all()
+
+
+def test_ranks_that_follow_errors_doubt_nothing_and_say_so(images):
+    bad, _ = spoil(images, missing=0, bad=0.05)
+    with pytest.warns(UserWarning, match=r"cores of \(6, 5\) follow most of .* smaller ranks"):
+        model = ct.CorrTensor((6, 5), cells=True).fit(bad)
+    assert (model.cell_weights(bad) == 1).all()
+    assert_array_equal(model.repair(bad), bad)
+
+
+def test_a_missing_block_of_a_new_sample_is_repaired_by_what_is_usual():
+    rng = np.random.default_rng(5)
+    size = np.outer(*(2.0 ** -np.arange(a) for a in (5, 5)))
+    A, B = (np.linalg.qr(rng.normal(size=(a, 5)))[0] for a in (8, 7))
+    X = A @ (size * rng.normal(size=(500, 5, 5))) @ B.T + 0.02 * rng.normal(size=(500, 8, 7))
+    model = ct.make("MPCA", (5, 5)).fit(X[:400])
+    torn = X[400:].copy()
+    torn[:, :3, :4] = np.nan
+    best = np.square(X[400:] - model.inverse_transform(model.transform(X[400:])))[:, :3, :4].mean()
+    # An oracle by the covariance of all cells: what they are expected to be, given the others.
+    gap = np.isnan(torn[0]).ravel()
+    C, flat = np.cov(X[:400].reshape(400, -1), rowvar=False), (X - model.mean_).reshape(500, -1)
+    told = flat[400:, ~gap] @ np.linalg.solve(C[np.ix_(~gap, ~gap)], C[np.ix_(~gap, gap)])
+    possible = np.square(told - flat[400:, gap]).mean()
+    found = np.square(model.repair(torn) - X[400:])[:, :3, :4].mean()
+    assert best < found < 3 * possible
+    # Whole samples beside torn ones are not touched by it.
+    assert_allclose(model.transform(np.r_[torn[:1], X[:5]])[1:], model.transform(X[:5]), atol=1e-9)
 
 
 def test_single_precision(images):

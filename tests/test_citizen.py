@@ -198,14 +198,13 @@ def test_explained_variance_of_tensors(planted):
 
 
 def test_of_many_samples_some_tell_the_variance(make_samples):
-    """A normal variance from a quarter of 8000 samples is off by about 3 %."""
+    """Of one entry, off by 6 % from 500 of 8000 samples; of the last mode, not at all."""
     X = make_samples(2, n=8000, n_bad=0)
     model = make("MPCA", (2, 2)).fit(X)
     exact = np.square(model.transform(X)).sum(axis=0) / 7999
-    assert 0 < np.abs(model.explained_variance_ / exact - 1).max() < 0.1
-    assert model.explained_variance_ratio_.sum() == pytest.approx(
-        exact.sum() / X.reshape(8000, -1).var(axis=0).sum(), abs=0.005
-    )
+    assert 0 < np.abs(model.explained_variance_ / exact - 1).max() < 0.2
+    shares = exact.sum(axis=0) / X.reshape(8000, -1).var(axis=0, ddof=1).sum()
+    assert_allclose(model.explained_variance_ratio_by_mode_[1], shares, rtol=1e-3)
 
 
 def test_shares_of_every_mode_add_up_and_fall(planted):

@@ -427,3 +427,9 @@ def test_table_one_of_the_paper_in_alpha(data_dir):
         scores[alpha] = model.fit(X, y).score(X_test, y_test)
     assert scores[1] == pytest.approx(0.714, abs=0.01)
     assert scores[1] < scores[2] < scores[3] < scores[4] > scores[5]
+
+
+def test_ranks_in_the_place_of_a_subspace_are_refused():
+    X, y = np.zeros((4, 3, 3)), [0, 0, 1, 1]
+    with pytest.raises(TypeError, match=r"subspace=\(2, 2\) must be an estimator: CorrTensor"):
+        SubspaceClassifier((2, 2)).fit(X, y)

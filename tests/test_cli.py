@@ -168,6 +168,26 @@ def test_reconstruct_into_a_folder_of_pictures(folder, faces, model, tmp_path):
     assert "clean: the folder is not empty; give a new one" in result.stderr
 
 
+def test_pictures_are_read_at_the_size_of_the_model(folder, model, tmp_path):
+    """A folder of another size, and of colours, that a model of small grey pictures shall see."""
+    other = tmp_path / "other"
+    other.mkdir()
+    for name in ("face00.png", "face01.png"):
+        Image.open(folder / name).convert("RGB").resize((50, 50)).save(other / name)
+    run("transform", model, other, "-o", tmp_path / "cores.npy")
+    assert np.load(tmp_path / "cores.npy").shape == (2, 10, 10)
+    assert run_json("outliers", other, "--model", model)["n_samples"] == 2
+
+
+def test_two_ranks_do_for_colour_pictures(tmp_path):
+    rng = np.random.default_rng(0)
+    np.save(tmp_path / "x.npy", rng.normal(size=(30, 12, 10, 3)))
+    answer = run_json("fit", tmp_path / "x.npy", "--ranks", "4,5", "-o", tmp_path / "m.ct")
+    assert answer["ranks"] == [4, 5, 3]
+    told = run("fit", tmp_path / "x.npy", "--ranks", "4,5,1,1", expect=2)
+    assert "has 4 entries; the samples have 3 modes" in boxed(told)
+
+
 def test_an_hdf5_file_keeps_its_other_arrays(folder, model, tmp_path):
     import h5py
 
@@ -243,7 +263,8 @@ def test_outliers_are_copied_or_moved_and_brought_back(folder, tmp_path, way):
     left = {path.name for path in where.iterdir()}
     assert left == set(before) - (odd if way == "--move-to" else set())
     if way == "--move-to":
-        assert run_json("restore", answer["manifest"]) == {"n_restored": len(odd), "notes": []}
+        assert answer["manifest"] == str(into / "corrtensor-moved.jsonl")
+        assert run_json("restore", into) == {"n_restored": len(odd), "notes": []}
     assert {path.name: path.read_bytes() for path in where.iterdir()} == before
 
 
@@ -843,10 +864,10 @@ def test_repair_fills_and_replaces(tmp_path):
     np.save(tmp_path / "x.npy", torn)
     model = ct.CorrTensor((2, 2), cells=True).fit(torn)
     line = ["repair", str(tmp_path / "x.npy"), "--ranks", "2,2", "-o", str(tmp_path / "y.npy")]
-    done = CliRunner().invoke(build_app(), [*line, "--doubted", str(tmp_path / "d.npy")])
+    done = CliRunner().invoke(build_app(), [*line, "--foreground", str(tmp_path / "d.npy")])
     assert done.exit_code == 0, done.output
     assert np.allclose(np.load(tmp_path / "y.npy"), model.repair(torn))
-    assert np.allclose(np.load(tmp_path / "d.npy"), 1 - model.cell_weights(torn))
+    assert_array_equal(np.load(tmp_path / "d.npy"), model.cell_weights(torn) < 1)
     pictures = [*line[:-1], str(tmp_path / "clean"), "--no-cells"]
     assert CliRunner().invoke(build_app(), pictures).exit_code == 0
     assert len(list((tmp_path / "clean").glob("*.png"))) == 60

@@ -91,7 +91,7 @@ def test_faults_are_found():
 
 
 SHARED = ["ranks", "order", "sample_shape", "max_iter", "tol", "n_jobs", "block_size"]
-SHARED += ["callback", "checkpoint", "sample_dim", "output", "verbose"]
+SHARED += ["callback", "checkpoint", "sample_dim", "output", "verbose", "missing_values"]
 
 
 def test_shared_parameters_are_said_alike():

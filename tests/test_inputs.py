@@ -130,7 +130,7 @@ def test_sizes_that_differ_become_the_commonest(tmp_path, pixels):
     Image.fromarray(np.full((5, 4), 90, np.uint8)).save(folder / "small.png")
     stack = open_samples(folder)
     assert stack.shape == (13, 10, 8)
-    assert "2 sizes, 10 x 8 the commonest; all are resized to 10 x 8" in stack.note
+    assert "2 sizes; all are resized to 10 x 8, the commonest" in stack.note
     assert "--size HxW" in stack.note
     assert_array_equal(stack[:12], pixels)
     assert_array_equal(stack[12:], np.full((1, 10, 8), 90))
@@ -290,6 +290,9 @@ def test_a_matlab_file_of_version_7_3_is_what_version_5_is(tmp_path):
         assert one.shape == other.shape
         assert_array_equal(one[:], other[:])
         assert_array_equal(one[1:2], other[1:2])
+    for name in ("v5.mat", "v73.mat"):
+        with pytest.raises(InputError, match=r"of shape \(4, 3, 5\) has no axis 3"):
+            open_samples(tmp_path / name, axis=3)
 
 
 @pytest.mark.parametrize("fortran", [False, True])

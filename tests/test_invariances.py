@@ -112,7 +112,7 @@ def test_shift_by_a_constant_image(make_samples, ranks_of, order, size, toleranc
         assert_allclose(P, R, rtol=0, atol=tolerance)
 
 
-@pytest.mark.parametrize("scale", [1e-150, 1e-80, 1e-3, 255.0, 1e80, 1e150])
+@pytest.mark.parametrize("scale", [1e-150, 1e-80, 1e-30, 1e-3, 255.0, 1e30, 1e80, 1e150])
 @pytest.mark.parametrize("order", ORDERS)
 def test_scale(make_samples, ranks_of, order, scale):
     X = make_samples(order)

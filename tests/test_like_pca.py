@@ -45,6 +45,17 @@ def test_explained_variance(X, k):
     assert_allclose(ours.transform(X).var(axis=0, ddof=1), ours.explained_variance_, rtol=1e-9)
 
 
+@pytest.mark.parametrize(("n", "p"), [(5000, 12), (1500, 3000)])
+def test_the_variance_of_many_samples_is_exact(n, p):
+    """Of vectors the scatter tells it, also where it is only seen through a few directions."""
+    rng = np.random.default_rng(0)
+    X = 3 * rng.normal(size=(n, 4)) * [4, 3, 2, 1] @ rng.normal(size=(4, p)) + rng.normal(size=p)
+    X += 0.1 * rng.normal(size=X.shape)
+    theirs, ours = PCA(3, svd_solver="full").fit(X), make("PCA", 3).fit(X)
+    assert_allclose(ours.explained_variance_, theirs.explained_variance_, rtol=1e-9)
+    assert_allclose(ours.explained_variance_ratio_, theirs.explained_variance_ratio_, rtol=1e-9)
+
+
 def test_all_components_explain_all():
     X = drawn(100, 9)
     model = make("PCA", 9).fit(X)

@@ -99,7 +99,7 @@ def test_an_entry_that_hardly_varies_has_no_say():
     """A thousandth of a typical scale is the least: beyond that, rounding would count."""
     rng = np.random.default_rng(0)
     cores = rng.normal(size=(200, 4)) * [3.0, 2.0, 1.0, 1e-12]
-    model = summarise(cores, np.ones(200))
+    model = summarise(cores)
     typical = np.sqrt(np.mean(np.square(model.scale)))
     assert_allclose(model.scale[3], 1e-3 * typical, rtol=1e-5)
     assert_allclose(model.scale[:3], [3.0, 2.0, 1.0], rtol=0.3)

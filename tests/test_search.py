@@ -423,3 +423,32 @@ def test_a_few_rows_with_wrong_units_among_medical_records():
     X[np.ix_(rows, np.arange(20, 30))] *= 10
     model = ct.CorrTensor(ranks=5).fit(RobustScaler().fit_transform(X))
     assert_array_equal(np.flatnonzero(model.weights_ < 0.5), np.sort(rows))
+
+
+# --- single precision
+
+
+def test_a_search_that_finds_nothing_works_in_single_precision(monkeypatch):
+    """It takes half the time; a group that is found is judged in the samples' own precision."""
+    kinds, plain = [], search.Asked.find
+
+    def find(self, least):
+        kinds.append(self.source.dtype.name)
+        return plain(self, least)
+
+    monkeypatch.setattr(search.Asked, "find", find)
+    rng = np.random.default_rng(7)
+    X = good_samples(rng, 200)
+    verdict_on(X)
+    assert kinds == ["float32"]
+    del kinds[:]
+    verdict_on(np.concatenate([X, outliers(rng, "noise", X, 60)]))
+    assert kinds == ["float32", "float64", "float32"]
+
+
+@pytest.mark.parametrize("change", [lambda X: X + 1e3, lambda X: 1e-12 * X, lambda X: 1e12 * X])
+def test_samples_that_single_precision_cannot_hold_stay_in_double(change):
+    X = change(good_samples(np.random.default_rng(7), 200))
+    some = Source(X, origin=np.zeros(X.shape[1:]), unit=1.0)
+    away = np.square(X - np.median(X, axis=0)).sum(axis=(1, 2))
+    assert search.in_single(some, away) is some

@@ -63,7 +63,7 @@ def models(X, y):
     yield ct.DensityPeaksKMeans(3, subspace=ct.CorrTensor((3, 2)), random_state=0)
     yield ct.DensityPeaksKMeans(3, random_state=np.random.RandomState(4))
     yield ct.CorrentropyCenterClassifier(frozen, kernel="entries", alpha=1.3)
-    yield ct.SubspaceClassifier(ct.CorrTensor((3, 2)), flatten=False, scale="median")
+    yield ct.SubspaceClassifier(ct.CorrTensor((3, 2)), flatten=False)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -30,7 +30,7 @@ __all__ = ["CorrTensor", "RejectionWarning"]
 # Below this many effective samples, or this share of them, the fit rests on too few.
 FEWEST_SAMPLES, FEWEST_SHARE = 2.0, 0.05
 # With cells in doubt, sweeps end at so many times the tolerance.
-SETTLED = 10.0
+SETTLED = 100.0
 
 
 class RejectionWarning(UserWarning):
@@ -96,6 +96,8 @@ class CorrTensor(MultilinearSubspace):
         Shape of one sample when X is given flattened; one entry may be -1.
     sample_dim : str, default=None
         The dim of an ``xarray.DataArray`` that counts the samples; ``None`` is the first.
+    missing_values : float, default=nan
+        What stands for a missing cell, beside NaN and masks: -1, say (:term:`missing_values`).
     output : {"auto", "tensor", "flat"}, default="auto"
         How :meth:`transform` gives the cores: as tensors, as rows of features, or as what follows
         is likely to need (:term:`output`).
@@ -163,6 +165,7 @@ class CorrTensor(MultilinearSubspace):
         order: int | None = None,
         sample_shape: tuple[int, ...] | None = None,
         sample_dim: str | None = None,
+        missing_values: float = np.nan,
         output: str = "auto",
         max_iter: int = 100,
         tol: float = 1e-6,
@@ -184,6 +187,7 @@ class CorrTensor(MultilinearSubspace):
         self.order = order
         self.sample_shape = sample_shape
         self.sample_dim = sample_dim
+        self.missing_values = missing_values
         self.output = output
         self.max_iter = max_iter
         self.tol = tol
@@ -254,12 +258,13 @@ class CorrTensor(MultilinearSubspace):
         verdict: Verdict | None,
     ) -> Solution:
         state = self._first_state(source, start)
+        if isinstance(source, CompletedSource):
+            # What is completed settles slowly, when the subspace has long done so.
+            options = replace(options, tol=SETTLED * options.tol)
         if self.cells and isinstance(source, CompletedSource):
             begun = doubted_start(source, state, options, prior, self._bandwidth())
             state, self.cell_bandwidth_ = begun[0], begun[2]
             self.cell_scale_ = source.unit * begun[1]
-            # The doubt settles slowly, when the subspace has long done so.
-            options = replace(options, tol=SETTLED * options.tol)
         if verdict is None or not len(verdict.accepted):
             return replace(solve(source, state, loss, options, prior), prior=prior)
         state = measured(source, state)

@@ -1,7 +1,5 @@
 """The estimators: a robust multilinear subspace of samples that are tensors."""
 
-from __future__ import annotations
-
 import os
 import warnings
 from collections.abc import Callable
@@ -74,6 +72,8 @@ class MultilinearSubspace(CallbackSupportMixin, PartialFit, CoreDistances, Likel
         Shape of one sample when X is given flattened; one entry may be -1.
     sample_dim : str, default=None
         The dim of an ``xarray.DataArray`` that counts the samples; ``None`` is the first.
+    missing_values : float, default=nan
+        What stands for a missing cell, beside NaN and masks: -1, say (:term:`missing_values`).
     output : {"auto", "tensor", "flat"}, default="auto"
         How :meth:`transform` gives the cores: as tensors, as rows of features, or as what follows
         is likely to need (:term:`output`).
@@ -105,10 +105,8 @@ class MultilinearSubspace(CallbackSupportMixin, PartialFit, CoreDistances, Likel
         Squared distance of each sample from the subspace.
     objective_ : ndarray of shape (n_sweeps,)
         Value of the objective after each sweep.
-    n_iter_ : int
-        Sweeps run.
-    converged_ : bool
-        Whether the sweeps converged.
+    n_iter_, converged_ : int, bool
+        Sweeps run, and whether they converged.
     loss_ : loss object
         The loss with its constants frozen.
     core_location_, core_scale_ : ndarray of shape ``core_shape_``
@@ -116,20 +114,16 @@ class MultilinearSubspace(CallbackSupportMixin, PartialFit, CoreDistances, Likel
         :meth:`score_distances`.
     explained_variance_, explained_variance_ratio_ : ndarray of shape ``core_shape_``
         Variance of each entry of the cores, samples counting by their weights, and its share of
-        the variance of whole samples. The shares add up to what is explained in all. From a
-        thousand samples at least; of more than 2000, from every second to fourth.
+        the variance of whole samples. The shares add up to what is explained in all. Of more
+        than 500 tensors, those of single entries come from 500 to 2000 drawn by their weights.
     explained_variance_ratio_by_mode_ : tuple of ndarray
         The shares of the directions of each mode, added up over the other modes.
     noise_variance_ : float
         Variance of one entry of what the subspace does not explain.
-    n_components_ : int
-        Entries of a core.
-    ranks_ : tuple of int
-        Shape of a core.
-    sample_shape_, core_shape_ : tuple of int
-        Shapes of a sample and of a core.
-    n_features_in_ : int
-        Entries of a sample.
+    sample_shape_, core_shape_, ranks_ : tuple of int
+        Shape of a sample, and, by two names, of a core.
+    n_components_, n_features_in_ : int
+        Entries of a core, and of a sample.
 
     See Also
     --------
@@ -160,6 +154,7 @@ class MultilinearSubspace(CallbackSupportMixin, PartialFit, CoreDistances, Likel
         order: int | None = None,
         sample_shape: tuple[int, ...] | None = None,
         sample_dim: str | None = None,
+        missing_values: float = np.nan,
         output: str = "auto",
         max_iter: int = 100,
         tol: float = 1e-6,
@@ -176,6 +171,7 @@ class MultilinearSubspace(CallbackSupportMixin, PartialFit, CoreDistances, Likel
         self.order = order
         self.sample_shape = sample_shape
         self.sample_dim = sample_dim
+        self.missing_values = missing_values
         self.output = output
         self.max_iter = max_iter
         self.tol = tol
@@ -267,8 +263,9 @@ class MultilinearSubspace(CallbackSupportMixin, PartialFit, CoreDistances, Likel
             source, weight = completed(source, weight) if missing else (source, weight)
             solution = self._solve(source, weight, options)
             self._keep(solution, as_float(np.dtype(X.dtype)))
-            self._learn_cores(source, times(solution.weights, weight))
-            self._learn_variances(source, times(solution.weights, weight))
+            counted = times(solution.weights, weight)
+            squares = self._learn_cores(source, counted, solution.state.energies)
+            self._learn_variances(squares, counted)
         return solution
 
     def _solve(self, source: Source, weight: np.ndarray | None, options: Options) -> Solution:

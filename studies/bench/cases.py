@@ -146,19 +146,18 @@ def gemm(dtype: Any, size: int = 1500) -> Callable[[], Any]:
 
 def share_rows(quick: bool) -> Iterator[BenchRow]:
     """How near a sweep comes to the machine's large matrix product."""
-    cases: list[tuple[tuple[int, int, int], tuple[int, int], str, float | None]] = [
-        ((2000, 100, 100), (50, 50), "float64", 0.6),
-        ((20000, 28, 28), (15, 15), "float64", 0.3),
-        ((4000, 64, 64), (20, 20), "float32", None),
+    cases = [
+        ((2000, 100, 100), (50, 50), "float64", (0.6, 0.55)),
+        ((20000, 28, 28), (15, 15), "float64", (0.45, 0.45)),
+        ((4000, 64, 64), (20, 20), "float32", (0.6, 0.6)),
     ]
-    for shape, ranks, dtype, bar in cases:
+    for shape, ranks, dtype, bars in cases:
         # Of pure noise no sweep is the last one.
         X = np.random.default_rng(0).standard_normal(shape).astype(dtype)
-        for name in ("GLRAM",) if quick else ("GLRAM", "Corr-Tensor"):
+        for name, wanted in zip(("GLRAM", "Corr-Tensor"), bars[: 1 if quick else 2], strict=False):
             once, more = (sweeps_of(name, X, ranks, s) for s in (1, 1 + SWEEPS))
             case = f"{name} sweep, {describe(shape, ranks, dtype)}, share of GEMM"
-            wanted = bar if name == "GLRAM" else None
-            bar_text = f">= {wanted:g}" if wanted else ""
+            bar_text = f">= {wanted:g}"
             tasks = {"gemm": gemm(dtype), "once": once, "more": more}
             times = in_turns(tasks, 5 if quick else 9)
             if errors := [e for e in times.values() if isinstance(e, Exception)]:
@@ -175,7 +174,7 @@ def share_rows(quick: bool) -> Iterator[BenchRow]:
                 f"GEMM {rate / 1e9:.0f} GF/s",
                 full,
                 bar_text,
-                full >= wanted if wanted else None,
+                full >= wanted,
                 f"symmetric products counted in full; at half: {strict:.2f}",
             )
 
@@ -215,9 +214,9 @@ def peer_rows(quick: bool) -> Iterator[BenchRow]:
         MPCA(max_iter=sweeps, output_shape=ranks).fit(X)
 
     few = {"ours": sweeps_of("GLRAM", X, ranks, sweeps), "tensorly.partial_tucker": tucker}
-    yield compare(case, in_turns(few, repeats), "tensorly.partial_tucker", at_least=30)
+    yield compare(case, in_turns(few, repeats), "tensorly.partial_tucker", at_least=60)
     few = {"ours": sweeps_of("MPCA", X, ranks, sweeps), "kalelinear.MPCA": mpca}
-    yield compare(case, in_turns(few, 3 if quick else 5), "kalelinear.MPCA", at_least=5)
+    yield compare(case, in_turns(few, 3 if quick else 5), "kalelinear.MPCA", at_least=8)
 
 
 def vector_rows(quick: bool) -> Iterator[BenchRow]:
@@ -225,8 +224,7 @@ def vector_rows(quick: bool) -> Iterator[BenchRow]:
 
     Ours also tell the residual of every sample, which for many short vectors costs a quarter.
     """
-    shapes = {(4000, 4096): (1.0, 0.9), (2000, 20000): (1.0, 0.5), (50000, 300): (1.0, 0.35)}
-    for (n, a), bars in shapes.items():
+    for n, a in ((4000, 4096), (2000, 20000), (50000, 300)):
         X = draw((n // 4 if quick else n, a), (25,), "float32")
         tasks: dict[str, Callable[[], Any]] = {
             "sklearn PCA": partial(sklearn_directions, X, 20),
@@ -234,10 +232,10 @@ def vector_rows(quick: bool) -> Iterator[BenchRow]:
             "Corr-Tensor": partial(make("Corr-Tensor", 20).fit, X),
         }
         times = in_turns(tasks, 3 if quick else 5)
-        for name, bar in zip(("PCA", "Corr-Tensor"), bars, strict=True):
+        for name in ("PCA", "Corr-Tensor"):
             seen = {"ours": times[name], "sklearn PCA": times["sklearn PCA"]}
             case = f"{name} of {describe(X.shape, (20,), 'float32')}"
-            yield compare(case, seen, "sklearn PCA", at_least=bar)
+            yield compare(case, seen, "sklearn PCA", at_least=1.0)
         yield same_subspace(X, 20)
 
 
@@ -260,7 +258,7 @@ def same_subspace(X: np.ndarray, k: int) -> BenchRow:
 def engine_rows(quick: bool) -> Iterator[BenchRow]:
     """What robustness costs, and how time grows with the number of samples."""
     ranks = (20, 20)
-    for n, most in ((400, 3.0), (4000, 1.3)):
+    for n, most in ((400, 2.0), (4000, 1.3)):
         for kind in ("float32", "float64"):
             yield price_of_robustness((n, 64, 64), ranks, kind, most)
     shape = (4000 if quick else 8000, 64, 64)

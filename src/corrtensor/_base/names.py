@@ -5,12 +5,8 @@ stands as an escape, and what a spreadsheet would take for a formula has an apos
 Both can be undone.
 """
 
-import re
-
 # What a spreadsheet computes; the apostrophe is here so that it can be undone.
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "'", "＝", "＋", "－", "＠")  # noqa: RUF001
-ESCAPE = re.compile(r"\\(?:x([0-9a-f]{2})|u([0-9a-f]{4})|U([0-9a-f]{8})|(.))")
-LETTERS = {"n": "\n", "r": "\r", "t": "\t", "\\": "\\"}
 
 
 def visible(text: str) -> str:
@@ -27,13 +23,7 @@ def printable(name: str) -> str:
 
 def original(text: str) -> str:
     """Return the name that :func:`printable` was given."""
-
-    def character(found: re.Match[str]) -> str:
-        *digits, letter = found.groups()
-        code = next((part for part in digits if part), None)
-        return LETTERS.get(letter, letter) if code is None else chr(int(code, 16))
-
-    return ESCAPE.sub(character, text)
+    return text.encode("latin-1", "backslashreplace").decode("unicode_escape")
 
 
 def cell(name: str) -> str:

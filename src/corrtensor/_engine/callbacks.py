@@ -1,7 +1,5 @@
 """Watching a fit: the user's callback and scikit-learn's, after every sweep."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable

@@ -4,8 +4,6 @@ The file is written after a sweep, at most every few seconds, and is whole or no
 is of no use to other data or other settings, and says so. A fit that ends removes it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import sys

@@ -4,8 +4,6 @@ What they hold goes in, and what comes out goes back into the same kind. Axis 0 
 in between.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module

@@ -6,7 +6,7 @@ A sample may be explained well and still be unlike the others. See ``docs/method
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,14 +14,16 @@ from typing import Any
 import numpy as np
 
 from corrtensor._engine.arrays.dask_lazy import by_chunks
-from corrtensor._engine.arrays.origin import middle
 from corrtensor._engine.arrays.source import Source
-from corrtensor._engine.passes import Blocks, Part
+from corrtensor._engine.passes import Blocks, Part, Projection, weighted_sum
 from corrtensor._engine.products import Factors, expand, project
 from corrtensor._engine.shapes import check_finite
+from corrtensor.losses.scale import ranked
 
 # Samples, and bytes of their cores, from which location and scale are learned; and the fewest.
 DRAWN, DRAWN_BYTES, FEWEST_DRAWN = 500, 1 << 24, 20
+# Of many samples this share is drawn, but no more than that.
+SHARE_DRAWN, MOST_DRAWN = 16, 2000
 # A normal distribution's standard deviation over its median and its mean absolute deviation.
 SIGMA_PER_MEDIAN, SIGMA_PER_MEAN = 1.4826, 1.2533
 # An entry of a core that varies less than this share of a typical one tells nothing.
@@ -73,7 +75,7 @@ def systematic(s: np.ndarray, weights: np.ndarray, size: int) -> np.ndarray:
 
     As many are drawn as the weights amount to: each once, if all have the same or none.
     """
-    order = np.argsort(s, kind="stable")
+    order = ranked(s)
     cumulated = np.cumsum(weights[order])
     effective = round(float(cumulated[-1] ** 2 / np.square(weights).sum()))
     count = min(size, len(s), max(FEWEST_DRAWN, effective))
@@ -81,47 +83,77 @@ def systematic(s: np.ndarray, weights: np.ndarray, size: int) -> np.ndarray:
     return np.sort(order[np.searchsorted(cumulated, levels)])
 
 
-def weighted_median(T: np.ndarray, w: np.ndarray) -> np.ndarray:
-    """Return the median of every column, rows counting by their weights."""
-    if np.ptp(w) == 0:
-        return middle(T)
-    order = np.argsort(T, axis=0)
-    shares = np.cumsum(w[order], axis=0) / w.sum()
-    # The middle of the two middle values where one ends at half of the weight, as for a median.
-    places = np.stack([(shares < 0.5 - 1e-9).sum(axis=0), (shares <= 0.5 + 1e-9).sum(axis=0)])
-    return np.asarray(np.take_along_axis(np.sort(T, axis=0), places, axis=0).mean(axis=0))
-
-
-def summarise(cores: np.ndarray, w: np.ndarray) -> CoreModel:
+def summarise(cores: np.ndarray) -> CoreModel:
     """Return the median and the median absolute deviation of every entry of flattened cores."""
-    location = weighted_median(cores, w)
-    deviations = np.abs(cores - location)
-    scale = SIGMA_PER_MEDIAN * weighted_median(deviations, w)
+    T, n = np.sort(cores, axis=0), len(cores)
+    location = (T[(n - 1) // 2] + T[n // 2]) / 2
+
+    def nearest(k: int) -> np.ndarray:
+        """Return how far the k nearest values reach: they stand in a row."""
+        return np.maximum(location - T[: n - k + 1], T[k - 1 :] - location).min(axis=0)
+
+    scale = SIGMA_PER_MEDIAN * (nearest((n + 1) // 2) + nearest(n // 2 + 1)) / 2
     # Where more than half of the samples agree, as in the corners of digits.
-    mean = np.average(deviations, axis=0, weights=w)
-    return CoreModel(location, floored(np.where(scale > 0, scale, SIGMA_PER_MEAN * mean)))
+    still = scale == 0
+    scale[still] = SIGMA_PER_MEAN * np.abs(cores[:, still] - location[still]).mean(axis=0)
+    return CoreModel(location, floored(scale))
+
+
+@dataclass(frozen=True)
+class CorePass:
+    """The cores of samples that are drawn, and the weighted sum of the squares of all."""
+
+    at: Projection
+
+    def __call__(self, blocks: Blocks, weights: np.ndarray, counts: np.ndarray) -> Part:
+        """Add up one chunk; ``counts`` says how often each sample is drawn."""
+        part = Part()
+        part.sums.shift = 0.0
+        # The mean is taken from the cores, not from the samples: they are smaller.
+        center = project(self.at.m[None], self.at.U)
+        for lo, hi, x in blocks:
+            cores, w = project(x, self.at.U), weights[lo:hi]
+            cores -= center
+            cores = cores[(slice(None), *map(slice, self.at.core_shape))]
+            part.cores.append(np.repeat(cores, counts[lo:hi], axis=0).astype(np.float64))
+            part.sums.add(float(w.sum()), weighted_sum(w, np.square(cores)), {})
+        return part
 
 
 def learn(
-    source: Source, mean: np.ndarray, factors: Factors, s: np.ndarray, weights: np.ndarray
-) -> CoreModel:
+    source: Source,
+    mean: np.ndarray,
+    factors: Factors,
+    s: np.ndarray,
+    weights: np.ndarray,
+    energies: Mapping[int, np.ndarray],
+) -> tuple[CoreModel, np.ndarray]:
     """Learn the location and the scale of the cores from some samples that count.
 
-    ``s`` are the residuals; mean and factors are those of the fit.
+    ``s`` are the residuals; mean and factors are those of the fit. Also returned is the mean square
+    of every entry: weighted, of all samples if they are few, else of those drawn by their weights.
+    ``energies`` are those of all samples along the directions of a mode: to these they are scaled.
     """
-    modes = zip(source.sample_shape, factors, strict=True)
-    shape = [a if U is None else U.shape[1] for a, U in modes]
-    size = min(DRAWN, max(FEWEST_DRAWN, DRAWN_BYTES // (8 * math.prod(shape))))
-    drawn, counts = np.unique(systematic(s, weights, size), return_counts=True)
-    if len(drawn) < 2:
+    at, n = source.at((mean - source.origin) / source.unit, factors), source.n_samples
+    size = min(MOST_DRAWN, max(DRAWN, n // SHARE_DRAWN))
+    size = min(size, max(FEWEST_DRAWN, DRAWN_BYTES // (8 * math.prod(at.core_shape))))
+    drawn = systematic(s, weights, size)
+    if drawn[0] == drawn[-1]:
         # One sample has all the weight, and no spread.
-        drawn, counts = np.unique(systematic(s, np.ones(len(s)), size), return_counts=True)
-    m = ((mean - source.origin) / source.unit).astype(source.dtype)
-    U = [None if V is None else V.astype(source.dtype) for V in factors]
-    cores = np.empty((len(drawn), math.prod(shape)))
-    source.chosen(drawn).fill(cores, lambda x: project(x - m, U))
-    cores = np.repeat(cores, counts, axis=0) * source.unit
-    return summarise(cores, np.ones(len(cores))).shaped(shape)
+        drawn = systematic(s, np.ones(n), size)
+    counts = np.bincount(drawn, minlength=n)
+    if n > DRAWN:
+        some = np.flatnonzero(counts)
+        source, weights, counts = source.chosen(some), counts[some], counts[some]
+    part = source.reduce(CorePass(at), weights=weights, counts=counts)
+    cores = np.concatenate(part.cores) * source.unit
+    model = summarise(cores.reshape(len(cores), -1))
+    squares = np.asarray(part.sums.first) / part.sums.weight
+    for mode, energy in energies.items():
+        by_mode = np.moveaxis(squares, mode, -1)
+        drawn_energy = by_mode.sum(axis=tuple(range(by_mode.ndim - 1)))
+        by_mode *= energy / np.where(drawn_energy > 0, drawn_energy, 1.0)
+    return model.shaped(at.core_shape), squares * source.unit**2
 
 
 @dataclass(frozen=True)
@@ -158,9 +190,14 @@ class CoreDistances:
     core_scale_: np.ndarray
     _source: Any
 
-    def _learn_cores(self, source: Source, weights: np.ndarray) -> None:
-        cores = learn(source, self._mean, self._factors, self.residuals_, weights)
+    def _learn_cores(
+        self, source: Source, weights: np.ndarray, energies: Mapping[int, np.ndarray]
+    ) -> np.ndarray:
+        """Learn location and scale of the cores; return the mean square of every entry."""
+        subspace = self._mean, self._factors, self.residuals_
+        cores, squares = learn(source, *subspace, weights, energies)
         self.core_location_, self.core_scale_ = cores.location, cores.scale
+        return squares
 
     @by_chunks
     def score_distances(self, X: Any) -> np.ndarray:

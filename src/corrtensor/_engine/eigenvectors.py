@@ -1,7 +1,5 @@
 """Leading eigenvectors with fixed signs, and how far a subspace has turned."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 
@@ -30,6 +28,11 @@ def leading(S: np.ndarray, k: int) -> np.ndarray:
     else:
         U = eigh(S, subset_by_index=(a - k, a - 1), check_finite=False)[1]
     return fix_signs(U[:, ::-1])
+
+
+def energies_in(S: np.ndarray, U: np.ndarray) -> np.ndarray:
+    """Return what a scatter has of energy along each of some directions."""
+    return np.asarray(np.einsum("ij,ij->j", U, S @ U))
 
 
 def turned(old: Sequence[np.ndarray | None], new: Sequence[np.ndarray | None]) -> float:

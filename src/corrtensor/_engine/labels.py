@@ -3,8 +3,6 @@
 xarray is imported only where one of its arrays was given.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,7 +15,9 @@ from sklearn.utils._set_output import _get_output_config
 # What the directions of a mode are called: those of "lat" lie along "lat_component".
 COMPONENT = "_component"
 # Results that are samples or cores, and so have the name and the attributes of the samples.
-ALIKE = ("transform", "inverse_transform")
+ALIKE = ("transform", "inverse_transform", "repair")
+# Results that have one number for every cell.
+BY_CELL = ("residual_map", "repair", "cell_weights", "cell_residuals")
 
 
 def is_xarray(X: Any) -> bool:
@@ -120,7 +120,7 @@ class Named:
         made = import_module("xarray").DataArray(
             value, given.to_dataset()[own].coords, dims, **more
         )
-        kept = self.labels.kept(dims) if method in (*ALIKE, "residual_map") else {}
+        kept = self.labels.kept(dims) if method in (*ALIKE, *BY_CELL) else {}
         made = made.assign_coords({n: c for n, c in kept.items() if n not in made.coords})
         if rest == ("component",):
             made = made.assign_coords(component=self.estimator.get_feature_names_out().astype(str))
@@ -137,7 +137,7 @@ class Named:
         modes = self.labels.dims
         if value.ndim == 1:
             return ()
-        if method == "residual_map":
+        if method in BY_CELL and value.ndim == len(modes) + 1:
             return modes
         if method == "inverse_transform" and value.ndim == len(modes) + 1:
             return tuple(d.removesuffix(COMPONENT) for d in modes)

@@ -6,8 +6,6 @@ equals it on ``Q``, so its leading vectors explain at least what the present fac
 descend as they do with ``S`` itself, and converge where they would (``docs/decisions/0004``).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 
@@ -101,8 +99,8 @@ def leading_of_large(
     mode: int,
     apply: Callable[[int, np.ndarray], np.ndarray],
     dtype: np.dtype,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return leading vectors and spares of a large mode; ``apply(mode, Q)`` is a pass for ``S Q``.
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return leading values, vectors and spares of a large mode; ``apply(mode, Q)`` gives ``S Q``.
 
     The sketch grows by block Krylov directions, ``Q, SQ, SSQ, ...``, and passes end when what is
     left unexplained settles, or when no direction can turn by more than ``ANGLE``. For a share of
@@ -141,7 +139,7 @@ def leading_of_large(
         G = np.block([[old, G[: len(old)]], [G[: len(old)].T, G[len(old) :]]])
     best = W[:, : k + n_spare(k)]
     V = nystrom(T @ best, Q @ best, 0)[1]
-    return V[:, :k], V[:, k:]
+    return values[:k], V[:, :k], V[:, k:]
 
 
 def angle(T: np.ndarray, Q: np.ndarray, values: np.ndarray, W: np.ndarray, k: int) -> float:

@@ -1,14 +1,11 @@
 """What a subspace explains, and how likely samples are under it: for rank searches."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
 import numpy as np
 
 from corrtensor._engine.arrays.dask_lazy import by_chunks
-from corrtensor._engine.arrays.source import Source
 from corrtensor._engine.core_distances import CoreModel, ScorePass
 from corrtensor._engine.passes import ResidualPass
 from corrtensor._engine.variance import Gaussian, explained, log_likelihood_of_noise, mean_of_best
@@ -24,8 +21,8 @@ class Likelihood:
     sample_shape_: tuple[int, ...]
     core_shape_: tuple[int, ...]
 
-    def _learn_variances(self, source: Source, weights: np.ndarray) -> None:
-        found = explained(source, self._mean, self._factors, self.residuals_, weights)
+    def _learn_variances(self, squares: np.ndarray, weights: np.ndarray) -> None:
+        found = explained(squares, self.residuals_, weights, math.prod(self.sample_shape_))
         self.explained_variance_, self.noise_variance_ = found.cores, found.noise
         self.explained_variance_ratio_ = found.ratio
         self.explained_variance_ratio_by_mode_ = found.by_mode

@@ -1,15 +1,13 @@
 """Fits to a stream of batches: ``partial_fit``."""
 
-from __future__ import annotations
-
 from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.metaestimators import available_if
 
+from corrtensor._base.gaps import has_gaps
 from corrtensor._engine.arrays import source_of
 from corrtensor._engine.core_distances import FEWEST_DRAWN, CoreModel
-from corrtensor._engine.shapes import has_gaps
 from corrtensor._engine.stream import Stream, absorb, begin
 from corrtensor._engine.transformer import unchanged_on_error
 
@@ -22,6 +20,7 @@ class PartialFit:
     center: str | None
     n_jobs: int | None
     block_size: int | None
+    missing_values: float
     _mean: Any
     _factors: Any
     loss_: Any
@@ -65,7 +64,7 @@ class PartialFit:
             self.fit(X)
             stream = None
         with unchanged_on_error(self):
-            X = self._check(self.repair(X) if has_gaps(X) else X)[0]
+            X = self._check(self.repair(X) if has_gaps(X, self.missing_values) else X)[0]
             options: dict[str, Any] = {"n_jobs": self.n_jobs, "block_size": self.block_size}
             if stream is None:
                 source = self._first_source(X)
@@ -81,7 +80,7 @@ class PartialFit:
             # A batch may be too small to learn the cores from; what is known is turned along.
             self.core_location_, self.core_scale_ = known.location, known.scale
             if batch.weights.sum() >= FEWEST_DRAWN:
-                self._learn_cores(source, batch.weights)
-                self._learn_variances(source, batch.weights)
+                squares = self._learn_cores(source, batch.weights, {})
+                self._learn_variances(squares, batch.weights)
             self.loss_, self.n_samples_seen_ = batch.loss, self._stream.n_seen
         return self

@@ -7,7 +7,7 @@ means here are counted from that origin too. Letters as in ``docs/method.md``, s
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -129,6 +129,17 @@ def checked_squares(x: np.ndarray, first: int) -> np.ndarray:
 
 
 @dataclass(frozen=True)
+class EachPass:
+    """One number for every sample, which a function tells of a block."""
+
+    measure: Callable[[np.ndarray], np.ndarray]
+
+    def __call__(self, blocks: Blocks) -> Part:
+        """Measure one chunk."""
+        return Part(squares=[self.measure(x) for _, _, x in blocks])
+
+
+@dataclass(frozen=True)
 class RawPass:
     """The pass behind 2DSVD: weighted sum and scatters of all modes, nothing projected.
 
@@ -170,6 +181,12 @@ class Projection:
     def U(self) -> list[np.ndarray | None]:
         """The factors as the products like them."""
         return working_copy(self.factors, self.dtype)
+
+    @property
+    def core_shape(self) -> tuple[int, ...]:
+        """The shape of a core, without columns of zeros."""
+        modes = zip(self.mean.shape, self.factors, strict=True)
+        return tuple(a if U is None else U.shape[1] for a, U in modes)
 
     @cached_property
     def m(self) -> np.ndarray:

@@ -3,8 +3,6 @@
 A block ``x`` is an array ``(n, a_1, ..., a_d)``. Letters as in ``docs/method.md``, section 4.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Sequence
 from functools import reduce

@@ -1,7 +1,5 @@
 """Ranks: those that were asked for, and those that the data tell."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

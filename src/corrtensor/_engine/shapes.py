@@ -4,8 +4,6 @@ Every estimator takes samples as tensors, ``(N, a, b, ...)``, or flattened, ``(N
 with ``sample_shape=(a, b, ...)``. What comes in flat goes out flat.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any, Protocol, runtime_checkable
 
@@ -13,6 +11,8 @@ import numpy as np
 from sklearn.utils.validation import check_array, validate_data
 
 from corrtensor._base.checks import is_whole
+from corrtensor._base.gaps import as_float as as_float
+from corrtensor._base.gaps import with_gaps
 
 
 @runtime_checkable
@@ -30,11 +30,6 @@ class Sliceable(Protocol):
         ...
 
     def __getitem__(self, key: Any) -> Any: ...
-
-
-def as_float(dtype: np.dtype) -> np.dtype:
-    """Return the type to work in: single precision stays single, all else becomes double."""
-    return np.dtype(np.float32 if dtype in (np.float16, np.float32) else np.float64)
 
 
 def is_on_disk(X: Any) -> bool:
@@ -83,21 +78,6 @@ class MissingCells(ValueError):
     """Some cells of the samples are NaN; none is infinite."""
 
 
-def with_gaps(X: Any) -> Any:
-    """Return an array with NaN in the place of masked entries; anything else as it is."""
-    if not np.ma.isMaskedArray(X):
-        return X
-    if X.mask is np.ma.nomask or not X.mask.any():
-        return X.data
-    return np.ma.filled(X.astype(as_float(X.dtype)), np.nan)
-
-
-def has_gaps(X: Any) -> bool:
-    """Tell whether cells of an array in memory are masked, or NaN."""
-    X = with_gaps(X)
-    return isinstance(X, np.ndarray) and X.dtype.kind == "f" and bool(np.isnan(X).any())
-
-
 def refuse_masked(X: Any) -> None:
     """Raise a ``ValueError`` if entries of an array are masked: they would count all the same."""
     parts = X if isinstance(X, list | tuple) else (X,)
@@ -128,9 +108,7 @@ def check_in_memory(estimator: Any, X: Any, *, reset: bool) -> np.ndarray:
     return X
 
 
-def check_finite(
-    X: np.ndarray, *, name: str = "X", first: int = 0, at: np.ndarray | None = None
-) -> None:
+def check_finite(X: np.ndarray, *, first: int = 0, at: np.ndarray | None = None) -> None:
     """Raise a ``ValueError`` that names the first sample with a NaN or an infinity.
 
     The samples are those from ``first`` on, or those with the indices ``at``.
@@ -138,14 +116,10 @@ def check_finite(
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(X.sum()):
             return
-    bad, kind = np.isinf(X.reshape(len(X), -1)).any(axis=1), ValueError
-    if not bad.any():
-        bad, kind = np.isnan(X.reshape(len(X), -1)).any(axis=1), MissingCells
+    refuse_infinite(X, first=first, at=at)
+    bad = np.isnan(X.reshape(len(X), -1)).any(axis=1)
     if bad.any():
-        raise kind(
-            f"{name} contains NaN or infinity: {int(bad.sum())} of {len(X)} samples read, "
-            f"the first is sample {first + int(bad.argmax()) if at is None else at[bad.argmax()]}"
-        )
+        raise MissingCells(f"X contains NaN: {counted(bad, first, at)}")
 
 
 def refuse_infinite(X: np.ndarray, *, first: int = 0, at: np.ndarray | None = None) -> None:
@@ -156,7 +130,12 @@ def refuse_infinite(X: np.ndarray, *, first: int = 0, at: np.ndarray | None = No
     bad = np.isinf(X.reshape(len(X), -1)).any(axis=1)
     if bad.any():
         raise ValueError(
-            f"X contains infinity: {int(bad.sum())} of {len(X)} samples read, the first is sample "
-            f"{first + int(bad.argmax()) if at is None else at[bad.argmax()]}; "
+            f"X contains infinity: {counted(bad, first, at)}; "
             "a cell that is missing is NaN, as in X[np.isinf(X)] = np.nan"
         )
+
+
+def counted(bad: np.ndarray, first: int, at: np.ndarray | None) -> str:
+    """Return in words how many samples are bad, and which is the first."""
+    worst = first + int(bad.argmax()) if at is None else at[bad.argmax()]
+    return f"{int(bad.sum())} of {len(bad)} samples read, the first is sample {worst}"

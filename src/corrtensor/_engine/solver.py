@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 
 from corrtensor._engine.arrays.source import Source
-from corrtensor._engine.eigenvectors import fix_signs, leading, turned
+from corrtensor._engine.eigenvectors import energies_in, fix_signs, leading, turned
 from corrtensor._engine.large_modes import nystrom
 from corrtensor._engine.passes import Part, ResidualPass, SweepPass
 from corrtensor._engine.products import Factors, recenter
@@ -65,7 +66,7 @@ def ending(objective: Sequence[float], moved: float, options: Options, rounding:
 def next_state(source: Source, state: State, part: Part, center: str | None) -> State:
     """Finish a sweep whose first pass is done: the mean, then every mode in turn."""
     modes = [n for n, U in enumerate(state.factors) if U is not None]
-    factors, spares = list(state.factors), {}
+    factors, spares, energies = list(state.factors), {}, {}
     if part.sums.shift == -math.inf:
         raise ValueError("the loss leaves no sample any weight: its log_weight is -inf for all")
     weights = np.exp(np.concatenate(part.log_weights) - part.sums.shift)
@@ -80,11 +81,12 @@ def next_state(source: Source, state: State, part: Part, center: str | None) -> 
         if center is not None:
             S = recenter(S, total, first, mean, factors, n, Q)
         if Q is None:
-            factors[n] = leading(S, k)
+            factors[n] = U = leading(S, k)
+            energies = {n: energies_in(S, U) / total}
         else:
-            V = nystrom(S, Q, k)[1]
+            V, energies = nystrom(S, Q, k)[1], {}
             factors[n], spares[n] = fix_signs(V[:, :k]), V[:, k:]
-    return State(mean, tuple(factors), spares=spares)
+    return State(mean, tuple(factors), spares=spares, energies=energies)
 
 
 def narrowed(Q: np.ndarray | None, dtype: np.dtype) -> np.ndarray | None:
@@ -135,16 +137,14 @@ def solve(
     # A mode at its full rank loses nothing and never changes: it need not be projected.
     thin = [U is not None and U.shape[1] < U.shape[0] for U in start.factors]
     state = measured(source, thinned(start, thin))
-    s, norms = state.squares, state.norms
-    assert s is not None  # noqa: S101
-    assert norms is not None  # noqa: S101
+    s, norms = cast(np.ndarray, state.squares), cast(np.ndarray, state.norms)
     if options.resume is None:
         loss = calibrated(loss, source, state, sample_weight)
         objective = [cost_of(loss, s * unit**2, counted)]
     else:
         state, loss = thinned(options.resume.state, thin), options.resume.loss
         objective = list(options.resume.objective)
-        source.recall(state, options.resume.cores)
+        source.recall(state, options.resume.cores, options.resume.pull)
     moved, before, centred = math.inf, None, options.center is not None
     at_rest = not any(thin) or settled(source, options, state, loss, log_prior)
     status = "" if options.coupled and not at_rest else "converged"
@@ -162,8 +162,7 @@ def solve(
             objective.append(cost_of(loss, s * unit**2, counted))
             status = ending(objective, moved, options, ROUNDING[source.dtype])
             if status == "rose":
-                # Too few samples count to decide every direction: what rounding decides is no
-                # improvement, and the sweep is taken back.
+                # Taken back: where few samples count, rounding decides some directions.
                 risen = objective.pop() - objective[-1]
                 state, s = before
                 exact = lower_quantile(s) <= rounding_of(norms, source.dtype, sample_weight)
@@ -172,7 +171,8 @@ def solve(
                 if source.calm():
                     status, before = "", None
                     continue
-            seen = Snapshot(state, loss, tuple(objective), s * unit**2, bool(status), source.cores)
+            known = (source.cores, source.pull)
+            seen = Snapshot(state, loss, tuple(objective), s * unit**2, bool(status), *known)
             if options.observe is not None and options.observe(seen):
                 status = status or "stopped"
             if status:
@@ -181,7 +181,8 @@ def solve(
         with single_blas():
             new = next_state(source, state, part, options.center)
         moved, state = turned(state.factors, new.factors), new
-    state = State(state.mean, filled(state.factors, start.factors), norms, s)
+    factors = filled(state.factors, start.factors)
+    state = State(state.mean, factors, norms, s, energies=state.energies)
     return solution_of(source, state, loss, objective, status)
 
 

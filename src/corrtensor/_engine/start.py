@@ -3,15 +3,13 @@
 The start of every iteration (``docs/method.md``, section 2), and a published method by itself.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
 from scipy.linalg import eigh
 
 from corrtensor._engine.arrays.source import Source
-from corrtensor._engine.eigenvectors import fix_signs, leading
+from corrtensor._engine.eigenvectors import energies_in, fix_signs, leading
 from corrtensor._engine.large_modes import LARGE, first_basis, leading_of_large, outside
 from corrtensor._engine.passes import RawPass
 from corrtensor._engine.products import recenter, unfold
@@ -43,7 +41,7 @@ def spectral(
     mean = first / total if centered else np.zeros(shape)
     whole: list[np.ndarray | None] = [None] * len(ranks)
     factors = list(whole)
-    spares = {}
+    spares, energies = {}, {}
     norms = np.concatenate(part.norms)
 
     def centred(S: np.ndarray, n: int, Q: np.ndarray | None) -> np.ndarray:
@@ -61,14 +59,19 @@ def spectral(
             if n in large:
                 energy = float(norms.sum() if weights is None else norms @ weights)
                 energy -= total * float(np.vdot(mean, mean))
-                U, spares[n] = leading_of_large(S, seen[n], k, energy, n, apply, source.dtype)
+                energies[n], U, spares[n] = leading_of_large(
+                    S, seen[n], k, energy, n, apply, source.dtype
+                )
                 factors[n] = fix_signs(U)
                 continue
             if isinstance(k, float | str):
                 k = choose_rank(eigh(S, eigvals_only=True, check_finite=False), k)
-            factors[n] = leading(S, k)  # type: ignore[arg-type]
+            factors[n] = U = leading(S, k)  # type: ignore[arg-type]
+            energies[n] = energies_in(S, U)
     taught = np.ones(len(norms)) if weights is None else weights
-    return State(mean, tuple(factors), norms, spares=spares, taught=taught)
+    # Of several modes, none was projected by the others.
+    known = {n: e / total for n, e in energies.items() if len(modes) == 1}
+    return State(mean, tuple(factors), norms, spares=spares, taught=taught, energies=known)
 
 
 def leading_of_some(

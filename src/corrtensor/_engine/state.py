@@ -28,7 +28,8 @@ class State:
     What is already known of the samples comes along: their squared norms, their squared
     residuals here, how much each should count when the scale is set, and how much each counted when
     the factors were learned from the raw samples. ``spares`` are further directions of large modes
-    (:mod:`corrtensor._engine.large_modes`).
+    (:mod:`corrtensor._engine.large_modes`); ``energies`` the mean squares of the cores along
+    the directions of the mode that was learned last.
     """
 
     mean: np.ndarray
@@ -38,6 +39,7 @@ class State:
     counted: np.ndarray | None = None
     spares: Mapping[int, np.ndarray] = field(default_factory=dict)
     taught: np.ndarray | None = None
+    energies: Mapping[int, np.ndarray] = field(default_factory=dict)
 
     @property
     def ranks(self) -> tuple[int | None, ...]:
@@ -79,7 +81,8 @@ class Snapshot:
     """A fit after a sweep: what is needed to watch it, or to go on from there.
 
     ``objective`` begins with its value at the start; ``residuals`` are in the data's units;
-    ``finished`` tells that no sweep follows; ``cores`` are those of samples with missing cells.
+    ``finished`` tells that no sweep follows; ``cores`` are those of samples with missing cells,
+    ``pull`` how much such a cell counts.
     """
 
     state: State
@@ -88,6 +91,7 @@ class Snapshot:
     residuals: np.ndarray
     finished: bool = False
     cores: np.ndarray | None = None
+    pull: float = 0.0
 
 
 @dataclass(frozen=True)

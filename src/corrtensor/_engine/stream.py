@@ -5,8 +5,6 @@ scatter of samples projected by the factors *of their time*, with the weights th
 stationary stream both errors fade; on a drifting one, forgetting is what is wanted.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

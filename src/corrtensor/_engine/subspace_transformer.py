@@ -1,7 +1,5 @@
 """What a fitted subspace does with samples: cores, reconstructions, distances."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

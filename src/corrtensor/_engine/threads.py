@@ -1,7 +1,5 @@
 """Threads: as many as the user allows, each with one BLAS thread, started once for a fit."""
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Iterator

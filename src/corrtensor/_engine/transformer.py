@@ -1,7 +1,5 @@
 """What the estimators share: checks of samples, flat or not, and names of what comes out."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +9,9 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
+from corrtensor._base.gaps import Gapped, check_missing_values, with_gaps
 from corrtensor._engine.arrays.dask_lazy import is_dask, merged
+from corrtensor._engine.arrays.disk import unmapped
 from corrtensor._engine.containers import opened
 from corrtensor._engine.labels import table_wanted
 from corrtensor._engine.shapes import (
@@ -21,7 +21,6 @@ from corrtensor._engine.shapes import (
     forget_names,
     is_on_disk,
     resolve_shape,
-    with_gaps,
 )
 
 
@@ -144,6 +143,7 @@ class TensorTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
             self.sample_shape_ = tuple(X.shape[1:])
             if wanted is not None:
                 self.sample_shape_ = resolve_shape(wanted, math.prod(X.shape[1:]))
+            check_missing_values(self._missing_values, np.dtype(X.dtype))
         flat = len(X.shape) == 2
         if not flat and tuple(X.shape[1:]) != self.sample_shape_:
             raise ValueError(
@@ -157,7 +157,24 @@ class TensorTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
                 f"an array on disk must have its samples unflattened: its shape is {X.shape}, "
                 f"sample_shape={self.sample_shape_}"
             )
-        return X, flat
+        return self._with_gaps(X), flat
+
+    @property
+    def _missing_values(self) -> float:
+        return getattr(self, "missing_values", np.nan)
+
+    def _with_gaps(self, X: Any) -> Any:
+        """Return samples with NaN in the place of the value that stands for missing cells."""
+        if np.isnan(self._missing_values):
+            return X
+        if is_dask(X):
+            kind, empty = as_float(X.dtype), (0,) * X.ndim
+            return X.map_blocks(
+                with_gaps, self._missing_values, dtype=kind, meta=np.empty(empty, kind)
+            )
+        X = unmapped(X)
+        read = with_gaps if isinstance(X, np.ndarray) else Gapped
+        return read(X, self._missing_values)
 
     def _check_cores(self, cores: Any) -> tuple[np.ndarray, bool]:
         """Return transformed samples as ``(N, *core_shape_)``, and whether they came flat."""

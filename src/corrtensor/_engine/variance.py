@@ -10,36 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from corrtensor._engine.arrays.source import Source
-from corrtensor._engine.passes import Blocks, Part, Projection, weighted_sum
-from corrtensor._engine.products import Factors, project
-
-# Of many samples every fourth is looked at, but no fewer than so many: a pass over all would take
-# a twentieth of a fit.
-MOST_SKIPPED, FEWEST_SEEN = 4, 1000
 # The least share of the mean variance of an entry that is noise and not rounding.
 LEAST_NOISE = 1e-12
-
-
-@dataclass(frozen=True)
-class VariancePass:
-    """The weighted sum of the squares of all entries of the cores, of every ``step``-th sample."""
-
-    at: Projection
-    step: int = 1
-
-    def __call__(self, blocks: Blocks, weights: np.ndarray) -> Part:
-        """Add up one chunk."""
-        part = Part()
-        part.sums.shift = 0.0
-        # The mean is taken from the cores, not from the samples: they are smaller.
-        center = project(self.at.m[None], self.at.U)
-        for lo, hi, x in blocks:
-            w = weights[lo:hi][:: self.step]
-            cores = project(x[:: self.step], self.at.U)
-            cores -= center
-            part.sums.add(float(w.sum()), weighted_sum(w, np.square(cores, out=cores)), {})
-        return part
 
 
 @dataclass(frozen=True)
@@ -66,25 +38,16 @@ class Explained:
         return tuple(self.ratio.sum(axis=tuple(m for m in modes if m != n)) for n in modes)
 
 
-def explained(
-    source: Source, mean: np.ndarray, factors: Factors, s: np.ndarray, weights: np.ndarray
-) -> Explained:
-    """Measure what a subspace explains of the samples; ``s`` are their squared residuals."""
-    at = source.at((mean - source.origin) / source.unit, factors)
-    step = min(MOST_SKIPPED, max(1, source.n_samples // FEWEST_SEEN))
-    part = source.reduce(VariancePass(at, step), weights=weights)
-    if part.sums.weight == 0 and step > 1:
-        # All the weight lies on samples between.
-        part = source.reduce(VariancePass(at), weights=weights)
+def explained(squares: np.ndarray, s: np.ndarray, weights: np.ndarray, n_entries: int) -> Explained:
+    """Tell what a subspace explains, from the mean squares of the entries of cores.
+
+    ``s`` are the squared residuals of the samples, which have so many entries.
+    """
     count = float(weights.sum())
     # One less than the number of samples, if all count alike.
     freedom = count - float(np.square(weights).sum()) / count or count
-    shape = zip(source.sample_shape, factors, strict=True)
-    own = tuple(slice(a if U is None else U.shape[1]) for a, U in shape)
-    squares = np.asarray(part.sums.first)[own] / part.sums.weight
-    cores = squares * (count / freedom) * source.unit**2
-    left = float(weights @ s) / freedom
-    free = math.prod(source.sample_shape) - cores.size
+    cores, left = squares * (count / freedom), float(weights @ s) / freedom
+    free = n_entries - cores.size
     return Explained(cores, left / free if free else 0.0, float(cores.sum()) + left)
 
 

@@ -1,7 +1,5 @@
 """Weights that a user gives to samples."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -18,6 +16,14 @@ def check_weight(sample_weight: ArrayLike | None, X: Any) -> np.ndarray | None:
     """Return checked weights of samples, or ``None`` if all count alike."""
     if sample_weight is None:
         return None
+    given = np.asarray(sample_weight)
+    if given.dtype.kind == "f" and not np.isfinite(given).all():
+        place = int((~np.isfinite(given)).reshape(-1).argmax())
+        kind = "NaN" if np.isnan(given.reshape(-1)[place]) else "infinity"
+        raise ValueError(
+            f"Input sample_weight contains {kind}: the first is of sample {place}; "
+            "give a number, 0 leaves it out"
+        )
     weight: np.ndarray = _check_sample_weight(
         sample_weight, X, dtype=np.float64, ensure_non_negative=True
     )

@@ -1,7 +1,5 @@
 """What a fitted subspace says about single cells, and what it does with samples that miss some."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any
@@ -16,12 +14,16 @@ from corrtensor._engine.subspace_transformer import SubspaceTransformer
 from corrtensor._robust.cells import Block, Model, cell_weights, deviations, repaired
 from corrtensor._robust.completed import NewSource
 
+# Residuals of neighbours go together: so many cells tell as much as one of white noise would.
+CORRELATED = 3.0
+
 
 class CellMethods(SubspaceTransformer):
     """The methods of a subspace, for samples with bad or missing cells."""
 
     cell_scale_: np.ndarray
     cell_bandwidth_: float
+    noise_variance_: float
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -36,7 +38,17 @@ class CellMethods(SubspaceTransformer):
         """Return what is expected of samples counted from the mean."""
         scale = getattr(self, "cell_scale_", None)
         width = None if scale is None else self.cell_bandwidth_ * scale / source.unit
-        return Model(np.zeros(self.sample_shape_), self._factors, source.dtype, width)
+        return Model(
+            np.zeros(self.sample_shape_), self._factors, source.dtype, width, self._prior()
+        )
+
+    def _prior(self) -> np.ndarray | float:
+        """Return what cores cost by the variances that were learned: noise over signal."""
+        variance = getattr(self, "explained_variance_", None)
+        if variance is None:
+            return 0.0
+        noise = CORRELATED * self.noise_variance_
+        return np.asarray(noise / np.maximum(variance, max(noise, np.finfo(float).tiny)))
 
     def _by_cells(self, X: Any, out: Any, make: Callable[[np.ndarray, Block], np.ndarray]) -> Any:
         """Write an array of the samples' shape, made of every block and what completes it."""

@@ -20,6 +20,8 @@ from corrtensor._engine.shapes import refuse_infinite
 
 # The loss of a cell is its square up to here, in squared bandwidths: the cap of section 3.2.
 EDGE = 1 / math.sqrt(2)
+# From here on a cell weighs nothing, in squared bandwidths.
+FARTHEST = 30.0
 # Cells of little weight leave room for longer steps: beyond what is proven by this power of the
 # mean weight, and no further than for a mean weight of that.
 BOLD, SLOWEST = 0.9, 0.2
@@ -31,19 +33,26 @@ FOUND = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 1e-5}
 
 
 class Block(NamedTuple):
-    """Completed samples, how far each is from the fit, and the mean weight of its cells.
+    """Samples completed at a fit, how far each is from it, and the mean weight of its cells.
 
-    ``doubted`` are the places of the cells of less than full weight in the flattened block, and
-    ``trust`` the weights there. ``expected`` is the fit.
+    ``moved`` is what the completed samples are away from the fit, ``expected``. ``doubted`` are
+    the places of the cells of less than full weight in the flattened block, and ``trust`` the
+    weights there.
     """
 
-    x: np.ndarray
+    moved: np.ndarray
     squares: np.ndarray
     weights: np.ndarray
     expected: np.ndarray
-    missing: np.ndarray | None
+    missing: np.ndarray
     doubted: np.ndarray
     trust: np.ndarray
+    pull: float = 0.0
+
+    @property
+    def x(self) -> np.ndarray:
+        """The completed samples."""
+        return self.expected + self.moved
 
     @property
     def pace(self) -> np.ndarray:
@@ -52,18 +61,13 @@ class Block(NamedTuple):
 
     def ahead(self) -> np.ndarray:
         """Return the samples drawn away from the fit by the pace: what the sweeps run on."""
-        pace = self.pace
-        if (pace == 1).all():
-            return self.x
-        y = self.x - self.expected
-        y *= by_sample(pace, y)
+        y = self.moved * by_sample(self.pace, self.moved)
         y += self.expected
         return y
 
     def weigh(self, T: np.ndarray) -> np.ndarray:
         """Multiply every cell by its weight, in place."""
-        if self.missing is not None:
-            T[self.missing] = 0
+        T *= np.where(self.missing, self.pull, 1).astype(T.dtype)
         T.reshape(-1)[self.doubted] *= self.trust
         return T
 
@@ -80,13 +84,17 @@ class Model:
     """What is expected of samples: ``mean + core x_1 U_1 ...``, and how far a cell may stray.
 
     Without factors the mean is all that is expected. ``width`` is the bandwidth of every cell;
-    ``None`` doubts none of them.
+    ``None`` doubts none of them. ``prior`` is what a square of every entry of a core costs beside
+    that of a cell. A missing cell counts by ``pull`` as if it was seen at ``place``.
     """
 
     mean: np.ndarray
     factors: tuple[np.ndarray | None, ...] | None
     dtype: np.dtype
     width: np.ndarray | None = None
+    prior: np.ndarray | float = 0.0
+    pull: float = 0.0
+    place: np.ndarray | float = 0.0
 
     @cached_property
     def U(self) -> list[np.ndarray | None]:
@@ -109,6 +117,11 @@ class Model:
         """One over the bandwidth of every cell."""
         assert self.width is not None  # noqa: S101
         return (1 / self.width).astype(self.dtype)
+
+    @cached_property
+    def cost(self) -> np.ndarray:
+        """The prior in the type of the blocks."""
+        return np.asarray(self.prior, self.dtype)
 
     @property
     def core_shape(self) -> tuple[int, ...]:
@@ -146,42 +159,54 @@ class Model:
     ) -> Block:
         """Return samples whose missing and doubted cells were moved to where they are expected.
 
-        ``x`` itself is not changed; it is returned as it is if there is nothing to move.
+        ``x`` itself is not changed.
         """
         return self.complete_by(x, self.expected(cores), wider, first)
 
     def complete_by(self, x: np.ndarray, F: np.ndarray, wider: float, first: int) -> Block:
         """Do so with a given fit."""
         n, cells = len(x), F[0].size
-        gaps = np.isnan(x)
-        y, missing, seen = x, None, np.full(n, float(cells))
-        if gaps.any():
-            y, missing = np.where(gaps, F, x), gaps
-            seen -= np.count_nonzero(gaps.reshape(n, -1), axis=1)
-        doubted = np.empty(0, np.intp)
-        v, extra = np.empty(0, x.dtype), np.zeros(n)
         with np.errstate(over="ignore", invalid="ignore"):
-            R = y - F
-            if self.width is not None:
-                T = R * self.narrow
-                doubted = np.flatnonzero(np.square(T, out=T) > EDGE * wider**2)
-            if len(doubted):
-                q = T.reshape(-1)[doubted] / wider**2
-                e = np.exp(0.5 - np.square(q))
-                v = math.sqrt(2) * np.where(e > 0, q, 0) * e
-                y = y.copy() if y is x else y
-                r = R.reshape(-1)[doubted]
-                y.reshape(-1)[doubted] = F.reshape(-1)[doubted] + np.where(v > 0, v * r, 0)
-                R.reshape(-1)[doubted] = np.where(np.isinf(r), r, 0)
-                rho = (2 - e) / math.sqrt(2)
-                rho *= np.square(wider * self.width.reshape(-1)[doubted % cells])  # type: ignore[union-attr]
-                extra += np.bincount(doubted // cells, rho, minlength=n)
-            squares = row_squares(R) + extra
+            R, missing = x - F, np.isnan(x)
+            gaps = np.count_nonzero(missing.reshape(n, -1), axis=1)
+            if gaps.any():
+                # Zero in the place of NaN, much faster than by the mask.
+                R = np.add(np.fmax(R, 0), np.fmin(R, 0), out=R)
+            squares, lost, doubted, v = self.weighed(R, wider)
+            if self.pull and gaps.any():
+                away = (np.asarray(self.place, x.dtype) - F) * missing
+                squares += self.pull * row_squares(away)
+                R += x.dtype.type(self.pull) * away
         if not (squares < LARGEST_SQUARE).all():
             refuse(x, first)
-        squares *= cells / np.maximum(seen, 1)
-        lost = np.bincount(doubted // cells, 1 - v, minlength=n) if len(doubted) else 0.0
-        return Block(y, squares, (seen - lost) / cells, F, missing, doubted, v)
+        squares *= cells / np.maximum(cells - gaps, 1)
+        weights = 1 - (lost + (1 - self.pull) * gaps) / cells
+        return Block(R, squares, weights, F, missing, doubted, v, self.pull)
+
+    def weighed(
+        self, R: np.ndarray, wider: float
+    ) -> tuple[np.ndarray, np.ndarray | float, np.ndarray, np.ndarray]:
+        """Multiply residuals by the weights of their cells, in place.
+
+        Returned are what they cost each sample, the weight it loses, and its doubted cells with
+        their weights.
+        """
+        if self.width is None:
+            return row_squares(R), 0.0, np.empty(0, np.intp), np.empty(0, R.dtype)
+        n, flat, T = len(R), R.reshape(-1), R * self.narrow
+        doubted = np.flatnonzero(np.abs(T, out=T) > math.sqrt(EDGE) * wider)
+        r, t = flat[doubted], T.reshape(-1)[doubted] / R.dtype.type(wider)
+        q = np.minimum(np.square(t), FARTHEST)
+        e = np.exp(0.5 - np.square(q))
+        v = math.sqrt(2) * q * e
+        first = np.searchsorted(doubted, np.arange(n + 1) * (R.size // n))
+        sample = np.repeat(np.arange(n), np.diff(first))
+        rho = (2 - e) / math.sqrt(2) * np.square(r / t)
+        # Zero, but for infinities: these are refused.
+        flat[doubted] = r - r
+        squares = row_squares(R) + np.bincount(sample, rho, minlength=n)
+        flat[doubted] = v * r
+        return squares, np.bincount(sample, 1 - v, minlength=n), doubted, v
 
     def doubts(self, x: np.ndarray) -> bool:
         """Tell whether cells of a block are missing, or may be bad."""
@@ -215,10 +240,12 @@ class Model:
         the loss of a sample.
         """
         n, D = len(x), np.zeros_like(Z)
+        # Cores of whole samples are free.
+        cost = self.cost * by_sample(np.isnan(x).reshape(n, -1).any(axis=1), Z)
         before = start = np.ones(n)
         for step in range(steps):
             block = self.complete_by(x, F, wider, first)
-            G = project(block.x - F, self.U)
+            G = project(block.moved, self.U) - cost * Z
             now = row_squares(G)
             start = now if step == 0 else start
             going = now > FOUND[self.dtype] ** 2 * start
@@ -231,7 +258,7 @@ class Model:
             if back.any():
                 D[back], slope[back] = G[back], now[back]
             E = expand(D, self.U)
-            curved = inner(block.weigh(E.copy()), E)
+            curved = inner(block.weigh(E.copy()), E) + inner(cost * D, D)
             t = np.divide(slope, curved, out=np.zeros(n), where=going & (curved > 0))
             Z = Z + by_sample(t, D) * D
             F = F + by_sample(t, E) * E
@@ -246,11 +273,9 @@ def inner(A: np.ndarray, B: np.ndarray) -> np.ndarray:
 
 def repaired(x: np.ndarray, block: Block) -> np.ndarray:
     """Return samples with doubted cells moved towards the fit and missing ones put there."""
-    y = x.copy() if block.missing is None else np.where(block.missing, block.expected, x)
+    y = np.where(block.missing, block.expected, x)
     cells, F = y.reshape(-1), block.expected.reshape(-1)[block.doubted]
-    with np.errstate(over="ignore", invalid="ignore"):
-        apart = np.where(block.trust > 0, block.trust * (cells[block.doubted] - F), 0)
-    cells[block.doubted] = F + apart
+    cells[block.doubted] = F + block.trust * (cells[block.doubted] - F)
     return y
 
 

@@ -8,6 +8,7 @@ kept, nothing of the data's size.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -16,11 +17,15 @@ from typing import Any
 import numpy as np
 
 from corrtensor._engine.arrays.origin import choose_pilots, usual
-from corrtensor._engine.arrays.source import Source
+from corrtensor._engine.arrays.source import WORTH_HOLDING, Source
 from corrtensor._engine.passes import Blocks, Part, Projection, SweepPass
 from corrtensor._engine.state import State
 from corrtensor._engine.weights import times
-from corrtensor._robust.cells import Block, Model
+from corrtensor._robust.cells import Block, Model, repaired
+
+# How much a missing cell counts beside one that is seen, as if it was seen at a usual place; times
+# the share of the squares that is not explained.
+PULL = 0.3
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,16 +112,19 @@ class RowsPass:
         return [(lo, hi, self.task(x)) for lo, hi, x in blocks]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class CountPass:
-    """The share of observed cells of every sample."""
+    """The share of observed cells of every sample, and how far it is from a place."""
+
+    model: Model
 
     def __call__(self, blocks: Blocks) -> Part:
         """Count in one chunk."""
         part = Part()
-        for _, _, x in blocks:
-            missing = np.isnan(x).reshape(len(x), -1)
-            part.squares.append(1 - np.count_nonzero(missing, axis=1) / missing.shape[1])
+        for lo, hi, x in blocks:
+            block = self.model.complete(x, np.empty((hi - lo, 0)), first=lo)
+            part.norms.append(block.weights)
+            part.squares.append(block.squares)
         return part
 
 
@@ -129,6 +137,12 @@ class FoundPass:
     def __call__(self, blocks: Blocks) -> list[tuple[int, int, np.ndarray]]:
         """Find them in one chunk."""
         return [(lo, hi, self.model.found(x, lo)[0]) for lo, hi, x in blocks]
+
+
+def typical_square(part: Part, share: np.ndarray) -> float:
+    """Return the squared residual of a usual sample that shows something."""
+    seen = np.concatenate(part.squares)[share > 0]
+    return (float(np.median(seen)) if len(seen) else 0.0) or 1.0
 
 
 class CompletedSource(Source):
@@ -160,8 +174,12 @@ class CompletedSource(Source):
             # A cell that none of these shows is like a typical one until others tell.
             place = usual(inner.take(choose_pilots(self.n_samples, self.sample_shape)))
             model = Model((place - self.origin) / self.unit, None, self.dtype)
+        self.level, self.spread = 1.0, 1.0
         if share is None:
-            share = np.concatenate(inner.reduce(CountPass()).squares)
+            part = inner.reduce(CountPass(model))
+            share = np.concatenate(part.norms)
+            self.spread = typical_square(part, share)
+            model = replace(model, pull=PULL, place=model.mean)
         self.model, self.share = model, share
         self.bold, self.steps = True, 0
         self.cores = self._room(model) if cores is None else cores
@@ -169,19 +187,27 @@ class CompletedSource(Source):
     def _room(self, model: Model) -> np.ndarray:
         return np.zeros((self.n_samples, *model.core_shape), self.dtype)
 
-    def recall(self, state: State, cores: np.ndarray | None) -> None:
-        """Go on from a state that was left with these cores."""
+    @property
+    def pull(self) -> float:  # type: ignore[override]
+        """How much a missing cell counts."""
+        return self.model.pull
+
+    def recall(self, state: State, cores: np.ndarray | None, pull: float) -> None:
+        """Go on from a state that was left with these cores and this pull."""
         if cores is not None:
-            self.model = replace(self.model, mean=state.mean, factors=state.factors)
+            self.model = replace(self.model, mean=state.mean, factors=state.factors, pull=pull)
             self.cores = cores.astype(self.dtype, copy=False)
 
     def measure(self, task: Any, **per_sample: np.ndarray | None) -> Part:
         """Run a pass that measures residuals; from now on its fit completes the samples."""
-        at = task.at
-        if self.model.is_at(at.mean, at.factors):
-            return self.reduce(task, **per_sample)
-        before = self.model
-        model = replace(before, mean=at.mean, factors=at.factors)
+        at, before = task.at, self.model
+        if before.is_at(at.mean, at.factors):
+            part = self.reduce(task, **per_sample)
+            self.level = typical_square(part, self.share) / self.spread
+            return part
+        # It only falls, and the objective with it.
+        pull = min(before.pull, PULL * self.level)
+        model = replace(before, mean=at.mean, factors=at.factors, pull=pull)
         room = self.cores if self.cores.shape[1:] == model.core_shape else self._room(model)
         moving = CompletedPass(
             task, model, before, room if self.here else None, self.bold, self.steps
@@ -191,6 +217,7 @@ class CompletedSource(Source):
             np.concatenate(part.cores, out=room)
             part.cores.clear()
         self.model, self.cores, self.steps = model, room, 0
+        self.level = typical_square(part, self.share) / self.spread
         return part
 
     def doubt(self, width: np.ndarray) -> None:
@@ -199,7 +226,7 @@ class CompletedSource(Source):
 
     def settle(self, state: State, width: np.ndarray) -> None:
         """Find the cores of all samples at a fit from nothing, as those of new samples."""
-        self.model = Model(state.mean, state.factors, self.dtype, width)
+        self.model = replace(self.model, mean=state.mean, factors=state.factors, width=width)
         self.cores = self._room(self.model)
         found = self.inner.map(FoundPass(self.model))
         for rows in found:
@@ -228,18 +255,31 @@ class CompletedSource(Source):
     def take(self, indices: np.ndarray) -> np.ndarray:
         """Return chosen samples, completed, in double precision."""
         rows = self.inner.take(indices)
-        model = Model(self.model.mean, self.model.factors, np.dtype(np.float64), self.model.width)
+        model = replace(self.model, dtype=np.dtype(np.float64))
         x = (rows - self.origin) / self.unit
         block = model.complete(x, self.cores[indices].astype(np.float64))
-        x = block.x * self.unit + self.origin
-        # What was moved nowhere is returned as it is, to the last digit.
-        return np.where(block.x == (rows - self.origin) / self.unit, rows, x)
+        return repaired(rows, block._replace(expected=block.expected * self.unit + self.origin))
 
-    def chosen(self, drawn: np.ndarray) -> CompletedSource:
+    def chosen(self, drawn: np.ndarray) -> Source:
+        """Return a source of some of the samples as they are completed now."""
+        if len(drawn) * math.prod(self.sample_shape) * self.dtype.itemsize > WORTH_HOLDING:
+            return self.some(drawn)
+        # Completed once, not in every pass.
+        return Source(
+            self.take(drawn).astype(self.dtype),
+            origin=self.origin,
+            unit=self.unit,
+            n_jobs=self.n_threads,
+            block_size=min(self.block_size, len(drawn)),
+        )
+
+    def some(self, drawn: np.ndarray) -> CompletedSource:
         """Return a source of some of the samples, completed alike."""
-        return CompletedSource(
+        some = CompletedSource(
             self.inner.chosen(drawn), self.model, self.cores[drawn], self.share[drawn]
         )
+        some.level, some.spread = self.level, self.spread
+        return some
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,12 +26,22 @@ BANDWIDTH = 4.0
 TIGHTENING = (1.0, 0.5, 0.5, 1.0)
 # Wider ones are tried as long as more than a share of the cells, and a share of those doubted, are
 # explained by a plain fit: these are no errors but a rare kind, such as faces lit from one side.
-WIDER, EXPLAINED, RARE = (1.0, 1.5, 2.25, 3.4, 5.0), 3e-4, 0.015
+WIDER, EXPLAINED, RARE = (1.0, 1.5, 2.25, 3.4), 3e-4, 0.015
+# If the widest leaves more than this share of the doubted to be explained, these are strokes.
+STROKES = 0.05
 # A normal distribution's standard deviation over its median absolute deviation.
 SIGMA = 1.4826
-SPARSE = (
-    "cells=True: at more than half of the places most samples agree to the last digit, as in "
+DRAWN_BY_HAND = (
+    "cells=True: whatever the bandwidth, a plain fit explains cells that would be doubted, as in "
     "drawings and digits, where strokes would be taken for errors: no cell is doubted"
+)
+
+# With more than half as many numbers in a core as there are cells, the fit follows the larger part
+# of an error in a single cell.
+MOST_NUMBERS = 0.5
+FOLLOWED = (
+    "cells=True: cores of {core} follow most of an error in a single cell of {shape}: no cell is "
+    "doubted; give smaller ranks"
 )
 
 
@@ -41,12 +51,6 @@ def spread_of(R: np.ndarray) -> np.ndarray:
     known = away[~np.isnan(away)]
     typical = float(np.median(known)) or float(known.mean()) or 1.0
     return SIGMA * np.maximum(np.where(np.isnan(away), typical, away), typical)
-
-
-def are_sparse(source: CompletedSource) -> bool:
-    """Tell whether at most places most samples agree, as in drawings: strokes look like errors."""
-    x = np.concatenate([x for _, _, x in source.inner.blocks(0, source.n_samples)])
-    return bool(np.mean(middle(np.abs(x - middle(x))) == 0) > 0.5)
 
 
 def residual_cells(source: CompletedSource) -> np.ndarray:
@@ -69,16 +73,18 @@ def doubted_start(
     counting = np.flatnonzero(source.share if weights is None else weights * source.share)
     size = max(FEWEST, min(DRAWN, DRAWN_BYTES // (8 * math.prod(source.sample_shape))))
     places = np.linspace(0, len(counting) - 1, min(size, len(counting))).astype(int)
-    some = source.chosen(counting[np.unique(places)])
-    if are_sparse(some):
-        warnings.warn(SPARSE, UserWarning, stacklevel=7)
-        bandwidth = math.inf
+    some = source.some(counting[np.unique(places)])
     start = replace(start, norms=None, squares=None, counted=None)
     plain = replace(solve(some, start, Power(2.0), options.brief(1)).state, squares=None)
     kept, cores = residual_cells(some), some.cores.copy()
+    core, shape = some.cores.shape[1:], source.sample_shape
+    if math.prod(core) > MOST_NUMBERS * math.prod(shape):
+        warnings.warn(FOLLOWED.format(core=core, shape=shape), UserWarning, stacklevel=7)
+        source.settle(plain, np.full(shape, math.inf))
+        return plain, spread_of(kept), math.inf
     for wider in WIDER:
         solved, sigma = plain, spread_of(kept)
-        some.recall(plain, cores.copy())
+        some.recall(plain, cores.copy(), some.pull)
         for tight in TIGHTENING:
             some.doubt(wider * tight * bandwidth * sigma)
             solved = solve(some, replace(solved, squares=None), Power(2.0), options.brief(2)).state
@@ -88,6 +94,9 @@ def doubted_start(
         explained = np.abs(kept[doubted]) < np.abs(left[doubted]) / 2
         if explained.sum() <= max(EXPLAINED * kept.size, RARE * explained.size):
             break
+    if explained.sum() > max(EXPLAINED * kept.size, STROKES * explained.size):
+        warnings.warn(DRAWN_BY_HAND, UserWarning, stacklevel=7)
+        wider, solved = math.inf, plain
     state = replace(solved, norms=None, squares=None, counted=None)
     source.settle(state, wider * bandwidth * sigma)
     return state, sigma, wider * bandwidth

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from corrtensor.losses.scale import ranked
+
 # How often good samples may be called apart, in all positions together.
 FALSE_ALARM = 0.01
 # The gap below a group is at least so many mean excesses of the tail of the others...
@@ -53,7 +55,7 @@ class Splits:
     """All ways to cut off the largest of values that keep at least so many, and have a spread."""
 
     def __init__(self, values: np.ndarray, least: float) -> None:
-        self.order = np.argsort(values, kind="stable")
+        self.order = ranked(values)
         x, n = values[self.order], len(values)
         kept = np.arange(n - 1, max(math.ceil(least), 1) - 1, -1)
         low, middle, high = (x[(kept * share).astype(int)] for share in QUARTILES)

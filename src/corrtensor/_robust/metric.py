@@ -77,7 +77,8 @@ class Metric:
         center = w @ entries
         # What is left has no direction, and so no centre.
         center[-1] = 0
-        squares = np.square(entries - center)
+        squares = entries - center
+        np.square(squares, out=squares)
         M = (w @ squares).astype(np.float64) + frame.noise / len(center)
         variance, floor = separable(M[:-1].reshape([U.shape[1] for U in frame.bases]), shrink)
         pooled = floor + float(M[-1]) / max(frame.mean.size - len(variance), 1)
@@ -101,8 +102,8 @@ def see(source: Source, weights: np.ndarray) -> tuple[Frame, np.ndarray]:
     while math.prod(min(a, most) for a in shape) > ENTRIES:
         most -= 1
     small = tuple(min(a, most) if a <= SAMPLES else None for a in shape)
-    teachers, w = source.chosen(some), weights[some]
-    start = spectral(teachers, small, weights=w)
+    teachers, w = source if len(some) == len(weights) else source.chosen(some), weights[some]
+    start = spectral(teachers, small, weights=w.astype(float))
     assert start.norms is not None  # noqa: S101
     bases = tuple(
         leading_of_some(teachers, w, start.mean, n, SAMPLES)[:, :most] if U is None else U
@@ -118,8 +119,9 @@ def count_copies(entries: np.ndarray, share: float) -> np.ndarray:
     """Return how many samples are within a share of the typical squared distance of each."""
     norms = row_squares(entries)
     # None at more than a typical size: a huge sample must not make all others look alike.
-    sizes = np.sqrt(np.maximum(norms / np.median(norms), 1))
-    rows = (entries / sizes[:, None]).astype(np.float32)
+    sizes = np.sqrt(np.maximum(norms, np.median(norms)))
+    each = (1 / np.where(sizes > 0, sizes, 1)).astype(entries.dtype)
+    rows = (entries * each[:, None]).astype(np.float32, copy=False)
     norms = row_squares(rows)
     apart = norms[:, None] + norms - 2 * (rows @ rows.T)
     # At least itself, whatever rounding says.

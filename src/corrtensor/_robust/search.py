@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from corrtensor._engine.arrays.origin import PILOTS, middle
+from corrtensor._engine.arrays.origin import PILOTS, SAFE_MEAN, middle
 from corrtensor._engine.arrays.source import Source
-from corrtensor._engine.passes import LARGEST_SQUARE
+from corrtensor._engine.passes import LARGEST_SQUARE, EachPass
 from corrtensor._engine.products import row_squares
 from corrtensor._engine.ranks import Rank
 from corrtensor._engine.solver import solve
@@ -22,6 +23,7 @@ from corrtensor._engine.threads import single_blas
 from corrtensor._robust.isolation import FAR, Split, Splits, spread
 from corrtensor._robust.metric import SAMPLES, Frame, Metric, count_copies, see
 from corrtensor.losses import Power
+from corrtensor.losses.scale import ranked
 
 # The metric that proposes groups is shrunk more than the one that judges them: outliers bend what
 # is learned from them, too, and most of all where good samples vary little.
@@ -32,6 +34,9 @@ STEPS = 3
 COPY = 0.02
 # Fewer samples than this tell nothing about others.
 FEWEST = 10
+# Bytes measured at a time; squares that single precision can hold beside their inverses.
+CACHED, LARGEST_SINGLE = 1 << 18, 1e18
+SINGLE = np.dtype(np.float32)
 
 
 @dataclass(frozen=True)
@@ -80,8 +85,7 @@ class Verdict:
 
     def without(self, group: Group, split: Split, metric: Metric, source: Source) -> Verdict:
         """Reject a group: of the samples asked those that were judged, of all others by the cut."""
-        away = np.empty(len(self.kept))
-        source.fill(away, metric.measure)
+        away = np.concatenate(source.reduce(EachPass(metric.measure)).squares)
         beyond = self.kept & (away > split.cut)
         beyond[self.accepted] = ~split.kept
         scores = np.where(beyond, away / metric.scale, self.scores)
@@ -99,7 +103,7 @@ class Asked:
 
     def __init__(self, source: Source, away: np.ndarray) -> None:
         self.source, self.away = source, away
-        self.odd = np.argsort(np.argsort(away, kind="stable")) % 2 == 1
+        self.odd = np.argsort(ranked(away)) % 2 == 1
 
     def nearest(self) -> np.ndarray:
         """Return the nearest half by Tyler's metric: a sample counts by the inverse square."""
@@ -119,11 +123,13 @@ class Asked:
         """Return distances from some samples, by halves: none is judged by what it taught."""
         d = np.empty(len(self.away))
         for half in (self.odd, ~self.odd):
-            teachers = (some & ~half).astype(float)
-            frame, entries = seen or see(self.source, teachers)
-            metric, away = Metric.of(frame, entries, teachers, shrink)
-            location, scale = spread(away[half & some])
-            d[half] = away[half] - location
+            teachers = some & ~half
+            here = teachers | half
+            frame, entries = seen or see(self.source.chosen(np.flatnonzero(here)), teachers[here])
+            here = here if seen is None else np.ones_like(here)
+            metric, away = Metric.of(frame, entries, teachers[here], shrink)
+            location, scale = spread(away[(half & some)[here]])
+            d[half] = away[half[here]] - location
         return replace(metric, location=location, scale=scale), d
 
     def are_few(self, some: np.ndarray) -> bool:
@@ -177,22 +183,46 @@ class Asked:
         return bool(np.quantile(self.judged_by(group, FINE)[1][split.kept], 0.1) > 0)
 
 
+@dataclass(frozen=True)
+class DistanceFrom:
+    """The squared distance of every sample of a block from a place."""
+
+    place: np.ndarray
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        """Measure a few at a time: what is in between stays in the cache."""
+        step = max(1, CACHED // self.place.nbytes)
+        with np.errstate(over="ignore", invalid="ignore"):
+            few = [row_squares(x[i : i + step] - self.place) for i in range(0, len(x), step)]
+        return np.concatenate(few)
+
+
 def rough_distances(source: Source) -> np.ndarray:
     """Return the squared distances from about the median of some samples."""
     some = source.take(np.unique(np.linspace(0, source.n_samples - 1, PILOTS).astype(int)))
     # A little off, where symmetry puts no two different samples at one distance.
     place = 0.999 * middle(some) + 0.001 * some[0]
     place = ((place - source.origin) / source.unit).astype(source.dtype)
-    away = np.empty(source.n_samples)
-    with np.errstate(over="ignore"):
-        source.fill(away, lambda x: row_squares(x - place))
-    return away
+    return np.concatenate(source.reduce(EachPass(DistanceFrom(place))).squares)
+
+
+def in_single(some: Source, away: np.ndarray) -> Source:
+    """Return samples in single precision, which halves the cost, if it tells them as well apart."""
+    if type(some) is not Source or not isinstance(some.X, np.ndarray) or some.dtype == SINGLE:
+        return some
+    x = np.concatenate([block for _, _, block in some.blocks(0, some.n_samples)])
+    norms, typical = row_squares(x), float(np.median(away))
+    moderate = typical > 1 / LARGEST_SINGLE and norms.max() < LARGEST_SINGLE * min(typical, 1.0)
+    if not moderate or np.median(norms) > SAFE_MEAN[SINGLE] * typical:
+        return some
+    options: dict[str, Any] = {"n_jobs": some.n_threads, "block_size": some.block_size}
+    return Source(x.astype(SINGLE), origin=np.zeros(some.sample_shape), unit=1.0, **options)
 
 
 def draw(away: np.ndarray, counting: np.ndarray) -> np.ndarray:
     """Choose samples evenly by distance: all kinds are there, in whatever order; copies once."""
     places = np.linspace(0, len(counting) - 1, min(SAMPLES, len(counting))).astype(int)
-    drawn = np.sort(counting[np.argsort(away[counting], kind="stable")[places]])
+    drawn = np.sort(counting[ranked(away[counting])[places]])
     return drawn[np.sort(np.unique(away[drawn], return_index=True)[1])]
 
 
@@ -220,8 +250,13 @@ def search(
     # One BLAS thread: the number of threads must not change the last digits.
     with single_blas():
         while True:
-            asked = Asked(source.chosen(verdict.accepted), away[verdict.accepted])
+            some, far = source.chosen(verdict.accepted), away[verdict.accepted]
+            asked = Asked(in_single(some, far), far)
             found = asked.find(least)
+            if found is not None and asked.source is not some:
+                # What is rejected, and how far off it is, single precision does not decide.
+                asked = Asked(some, far)
+                found = asked.find(least)
             if found is None:
                 return verdict
             group = asked.judge(found[0], ranks, options)

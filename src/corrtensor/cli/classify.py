@@ -1,5 +1,6 @@
 """The command that names classes."""
 
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,6 +9,8 @@ import typer
 from corrtensor._base.names import printable
 from corrtensor.cli import options, steps
 from corrtensor.cli.output import Voice, exit_codes
+
+METHODS = {"subspace": "SubspaceClassifier", "center": "CorrentropyCenterClassifier"}
 
 
 def classify(
@@ -49,25 +52,21 @@ def classify(
     voice = Voice(as_json, quiet)
     if train is not None and model is not None:
         raise typer.BadParameter("give --train or --model, not both")
-    if method not in ("subspace", "center"):
+    if method not in METHODS:
         raise typer.BadParameter(f"--method {method}: use subspace or center")
     reading = (options.parse_size(size), colour, axis)
     with (
         exit_codes(voice),
         steps.claimed(table, out, inputs=[where, train, model, labels], force=force),
     ):
-        stack = steps.open_stack(voice, where, *reading)
+        fitted: Any = None if model is None else steps.load_model(model, "predict_proba")
+        stack = steps.open_stack(voice, where, *reading, like=fitted)
         if model is not None:
-            fitted = steps.load_model(model, "predict_proba")
             steps.check_shape(model, fitted, stack, where)
         else:
             source = stack if train is None else steps.open_stack(voice, train, *reading)
             X, y = labelled(source, labels, train or where)
-            from corrtensor.tasks import CorrentropyCenterClassifier, SubspaceClassifier
-
-            fitted = {"subspace": SubspaceClassifier, "center": CorrentropyCenterClassifier}[
-                method
-            ]()
+            fitted = getattr(import_module("corrtensor.tasks"), METHODS[method])()
             if train is None:
                 found = validate(voice, fitted, X, y, folds)
                 say_classes(voice, stack, found, y, table, None)
@@ -96,18 +95,13 @@ def labelled(stack: "steps.Stack", labels: str | None, where: str) -> tuple[Any,
 def validate(voice: Voice, model: Any, X: Any, y: Any, folds: int) -> Any:
     """Return for each sample the class that a model tells which has not seen it."""
     import numpy as np
-    from sklearn.base import clone
-    from sklearn.model_selection import StratifiedKFold
+    from sklearn.model_selection import StratifiedKFold, cross_val_predict
 
     if np.unique(y, return_counts=True)[1].min() < folds:
         raise ValueError(f"a class has fewer than {folds} samples: give fewer --folds, or --train")
-    found = np.empty_like(y)
-    parts = StratifiedKFold(folds, shuffle=True, random_state=0).split(X.reshape(len(X), -1), y)
-    with voice.progress("learning") as update:
-        for done, (train, test) in enumerate(parts, start=1):
-            found[test] = clone(model).fit(X[train], y[train]).predict(X[test])
-            update(done, folds)
-    return found
+    parts = StratifiedKFold(folds, shuffle=True, random_state=0)
+    with voice.progress("learning"):
+        return cross_val_predict(model, X, y, cv=parts)
 
 
 def say_classes(

@@ -34,7 +34,7 @@ def cluster(
     chosen, shape = options.parse_ranks(ranks), options.parse_size(size)
     with exit_codes(voice), steps.claimed(table, out, inputs=[where, model], force=force):
         loaded = None if model is None else steps.load_model(model, "transform")
-        stack = steps.open_stack(voice, where, shape, colour, axis)
+        stack = steps.open_stack(voice, where, shape, colour, axis, like=loaded)
         if loaded is not None:
             steps.check_shape(str(model), loaded, stack, where)
         found = clusters_of(loaded, chosen, clusters, seed)

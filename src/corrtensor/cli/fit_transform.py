@@ -30,6 +30,7 @@ def fit(
     cells: Annotated[
         bool | None, typer.Option("--cells", help="Corr-Tensor: look for bad pixels, too.")
     ] = None,
+    missing: options.Missing = None,
     max_iter: Annotated[int | None, typer.Option(min=1, help="Most sweeps.")] = None,
     checkpoint: Annotated[
         str | None,
@@ -60,7 +61,7 @@ def fit(
         exit_codes(voice),
         steps.claimed(out, report, inputs=[where], reused=[checkpoint], force=force),
     ):
-        stack = steps.open_stack(voice, where, shape, colour, axis)
+        stack = steps.open_stack(voice, where, shape, colour, axis, missing)
         check_ranks_fit(model, stack)
         from corrtensor.clusters import on_cluster
 
@@ -97,11 +98,16 @@ def build(method: str, ranks: Any, settings: dict[str, Any]) -> Any:
 
 
 def check_ranks_fit(model: Any, stack: "steps.Stack") -> None:
-    """Raise a ``BadParameter`` if the ranks do not go with the shape of the samples."""
+    """Raise a ``BadParameter`` if the ranks do not go with the shape of the samples.
+
+    Two ranks are enough for pictures with colours, which then stay as they are.
+    """
     from corrtensor._engine.ranks import check_ranks
     from corrtensor.subspace import MultilinearSubspace
 
     if isinstance(model, MultilinearSubspace):
+        if isinstance(model.ranks, tuple) and len(model.ranks) == 2 and stack.shape[3:] == (3,):
+            model.set_params(ranks=(*model.ranks, None))
         try:
             check_ranks(model.ranks, stack.shape[1:])
         except (ValueError, TypeError) as error:
@@ -134,7 +140,7 @@ def fit_lines(record: dict[str, Any]) -> tuple[str, str]:
     return (
         f"{record['n_samples']} samples of {steps.times(record['sample_shape'])}, "
         f"cores of {steps.times(record['ranks'])}{sweeps}, {record['seconds']:.1f} s",
-        f"{len(rejected)} outliers (weight below one half){names}",
+        f"{len(rejected)} rejected by the fit (weight below one half){names}",
     )
 
 
@@ -206,7 +212,7 @@ def write_samples(
         raise typer.BadParameter(str(error)) from None
     with exit_codes(voice), steps.claimed(inputs=[path, where], later=[out], force=force):
         model = steps.load_model(path, "transform", "inverse_transform")
-        stack = steps.open_stack(voice, where, *reading)
+        stack = steps.open_stack(voice, where, *reading, like=model)
         cores = pictures and tuple(stack.shape[1:]) == model.core_shape_ != model.sample_shape_
         if not cores:
             steps.check_shape(path, model, stack, where)
@@ -216,19 +222,21 @@ def write_samples(
         shape, dtype = (len(stack), *one), as_float(stack.dtype)
         drawn = Path(out).suffix.lower() in ("", *FORMATS)
         span = black_and_white(voice, stack) if drawn else None
-        with open_output(out, shape, dtype, names=stack.names, values=span) as write:
+        rate = getattr(steps.stored(stack), "rate", None)
+        with open_output(out, shape, dtype, names=stack.names, values=span, rate=rate) as write:
             for block in steps.blocks(voice, task, stack):
                 small = block if cores else model.transform(block)
                 write((model.inverse_transform(small) if pictures else small).reshape(-1, *one))
         record = {"out": out, "n_samples": len(stack), "shape": shape, "dtype": str(dtype)}
-        voice.result(record, f"{steps.times(shape)} numbers: {out}")
+        voice.result(record, f"{len(stack)} times {steps.times(one)} numbers: {out}")
 
 
 def black_and_white(voice: Voice, stack: "steps.Stack") -> tuple[float, float]:
     """Return which values shall be black and white in pictures of samples."""
     whole = {"uint8": 255.0, "uint16": 65535.0}
-    if str(stack.dtype) in whole:
-        return 0.0, whole[str(stack.dtype)]
+    kind = str(steps.stored(stack).dtype)
+    if kind in whole:
+        return 0.0, whole[kind]
     from numpy import isnan
 
     seen = [b[~isnan(b)] for b in steps.blocks(voice, "range of values", stack)]

@@ -35,6 +35,13 @@ Colour = Annotated[
 Axis = Annotated[
     int, typer.Option(help="Axis of an array that counts the samples; in MATLAB often -1.")
 ]
+Missing = Annotated[
+    float | None,
+    typer.Option(
+        help="Value that stands for a missing cell, such as 0 or -9999; NaN does in any case.",
+        show_default=False,
+    ),
+]
 Trained = Annotated[
     str | None, typer.Option("--model", help="Model file to use instead of fitting one.")
 ]

@@ -46,6 +46,8 @@ def outliers(
         float | None, typer.Option(help="Share of outliers to flag, if it is known.")
     ] = None,
     ranks: options.Ranks = "0.95",
+    cells: Annotated[bool, typer.Option("--cells", help="Look for bad pixels, too.")] = False,
+    missing: options.Missing = None,
     size: options.Size = None,
     colour: options.Colour = None,
     axis: options.Axis = 0,
@@ -58,7 +60,7 @@ def outliers(
     Example: corrtensor outliers faces --csv outliers.csv --report outliers.html
     """
     voice = Voice(as_json, quiet)
-    chosen, shape = options.parse_ranks(ranks), options.parse_size(size)
+    chosen, shape = (options.parse_ranks(ranks), cells), options.parse_size(size)
     if contamination is not None and not 0 < contamination <= 0.5:
         raise typer.BadParameter(f"--contamination {contamination}: a share lies in (0, 0.5]")
     if copy_to is not None and move_to is not None:
@@ -67,7 +69,7 @@ def outliers(
         raise typer.BadParameter(f"{where} is no folder: there are no files to copy or move")
     with exit_codes(voice), claimed(table, report, inputs=[where, model], force=force):
         subspace = None if model is None else load_model(model)
-        stack = open_stack(voice, where, shape, colour, axis)
+        stack = open_stack(voice, where, shape, colour, axis, missing, like=subspace)
         if subspace is not None:
             check_shape(str(model), subspace, stack, where)
         detector, ranking = ranking_of(voice, subspace, chosen, contamination, stack)
@@ -89,9 +91,12 @@ def outliers(
 
 
 def ranking_of(
-    voice: Voice, subspace: Any, ranks: Any, share: float | None, stack: "Stack"
+    voice: Voice, subspace: Any, chosen: tuple[Any, bool], share: float | None, stack: "Stack"
 ) -> tuple[Any, Any]:
-    """Return a detector, loaded or fitted to the samples, and what it says of them."""
+    """Return a detector, loaded or fitted to the samples, and what it says of them.
+
+    ``chosen`` are ranks, and whether cells may be bad.
+    """
     from sklearn.frozen import FrozenEstimator
 
     from corrtensor.corr_tensor import CorrTensor
@@ -107,9 +112,9 @@ def ranking_of(
         voice.note(f"{distinct} different samples are few: hardly anything is known to be usual")
     if distinct < FEWEST and subspace is None:
         return None, rank_samples(None, X, copies)
-    inner = CorrTensor(ranks) if subspace is None else FrozenEstimator(subspace)
+    own = CorrTensor(chosen[0], cells=chosen[1]) if chosen != (0.95, False) else None
     detector = TensorOutlierDetector(
-        None if subspace is None and ranks == 0.95 else inner,
+        own if subspace is None else FrozenEstimator(subspace),
         contamination="auto" if share is None else share,
     )
     fit_with_progress(voice, "fitting", detector, X)
@@ -174,7 +179,8 @@ def tell(
     ]
     if groups:
         copies = sum(map(len, groups)) - len(groups)
-        lines.append(f"{copies} copies of {len(groups)} samples:")
+        said = f"{copies} {'copy' if copies == 1 else 'copies'}, in groups of the same picture"
+        lines.append(said + (":" if rows else ""))
         lines += ["      " + ", ".join(printable(names[k]) for k in g) for g in groups[: len(rows)]]
     voice.result(record, *lines, **files)
 

@@ -19,8 +19,8 @@ PATIENCE = 1.0
 # So many names of files that were left out are shown.
 SHOWN = 10
 # What the files are that commands write.
-FILES = {"csv": "All samples", "report": "Page", "model": "Model", "copied_to": "Copied to"}
-FILES |= {"moved_to": "Moved to", "manifest": "To undo: corrtensor restore"}
+FILES = {"csv": "All samples:", "report": "Page:", "model": "Model:", "copied_to": "Copied to:"}
+FILES |= {"moved_to": "Moved to:", "manifest": "To undo: corrtensor restore"}
 
 
 def complain(message: str) -> None:
@@ -68,12 +68,8 @@ def stop_on_signals() -> None:
 class Voice:
     """Says results on standard output and everything else on standard error.
 
-    Parameters
-    ----------
-    as_json : bool, default=False
-        Whether the result is one JSON object instead of text.
-    quiet : bool, default=False
-        Whether only errors, and JSON if it is asked for, are printed.
+    With ``as_json`` the result is one JSON object instead of text; with ``quiet`` only errors, and
+    JSON if it is asked for, are printed.
     """
 
     def __init__(self, as_json: bool = False, quiet: bool = False) -> None:
@@ -86,7 +82,7 @@ class Voice:
             record = {**record, **files, "notes": self.notes}
             print(json.dumps(plain(record), indent=2, allow_nan=False), flush=True)
         elif not self.quiet:
-            written = [f"{FILES[key]}: {path}" for key, path in files.items() if path is not None]
+            written = [f"{FILES[key]} {path}" for key, path in files.items() if path is not None]
             print("\n".join(map(visible, [*lines, *written])), flush=True)
 
     def note(self, message: str) -> None:

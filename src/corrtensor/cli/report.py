@@ -31,7 +31,7 @@ def report(
     with exit_codes(voice):
         with steps.claimed(out, inputs=[path, where], force=force):
             model = steps.load_model(path, "transform", "inverse_transform")
-            stack = steps.open_stack(voice, where, shape, colour, axis)
+            stack = steps.open_stack(voice, where, shape, colour, axis, like=model)
             steps.check_shape(path, model, stack, where)
             write_report(voice, out, model, stack, where)
         voice.result({}, report=out)

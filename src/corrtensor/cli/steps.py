@@ -2,10 +2,12 @@
 
 import csv
 import io
+import math
 import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,16 +27,33 @@ def open_stack(
     size: tuple[int, int] | None = None,
     colour: bool | None = None,
     axis: int = 0,
+    missing: float | None = None,
+    like: Any = None,
 ) -> "Stack":
-    """Open samples, and list what had to be left out."""
+    """Open samples, and list what had to be left out; ``missing`` reads as NaN.
+
+    Pictures are read at the size of the samples of a model that they shall be ``like``.
+    """
+    from corrtensor._base.gaps import Gapped
     from corrtensor.io import open_samples
 
+    known: Any = getattr(like, "sample_shape_", ())
+    if size is None and os.path.isdir(where) and known[2:] in ((), (3,)) and len(known) > 1:
+        size, colour = known[:2], len(known) == 3 if colour is None else colour
     with voice.progress("reading images") as update:
         stack = open_samples(where, size=size, colour=colour, axis=axis, progress=update)
     if stack.note:
         voice.note(stack.note)
     voice.list_skipped(stack.skipped, len(stack))
-    return stack
+    return stack if missing is None else replace(stack, array=Gapped(stack.array, missing))
+
+
+def stored(stack: "Stack") -> Any:
+    """Return the array as it lies in its file, however it is looked at."""
+    array = stack.array
+    while hasattr(array, "array"):
+        array = array.array
+    return array
 
 
 def samples_of(stack: "Stack") -> Any:
@@ -95,10 +114,7 @@ def check_shape(path: str, model: Any, stack: "Stack", where: str) -> None:
 
 def blocks(voice: Voice, label: str, stack: "Stack") -> Iterator["np.ndarray"]:
     """Yield the samples in blocks, with a bar."""
-    each = max(1, stack.dtype.itemsize)
-    for a in stack.shape[1:]:
-        each *= a
-    step = max(1, BLOCK_BYTES // each)
+    step = max(1, BLOCK_BYTES // (stack.dtype.itemsize * math.prod(stack.shape[1:])))
     with voice.progress(label) as update:
         for lo in range(0, len(stack), step):
             yield stack[lo : lo + step]

@@ -4,9 +4,11 @@
 two or more axes is taken.
 """
 
+import base64
 import io
 import math
 import os
+import struct
 import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -16,7 +18,8 @@ import numpy as np
 
 from corrtensor._base.extras import need
 from corrtensor._base.files import check_regular, is_inside, open_regular
-from corrtensor.io.stack import InputError, Spool, Turned, reading
+from corrtensor._base.gaps import Gapped
+from corrtensor.io.stack import InputError, Spool, reading, turned
 
 NUMBERS = "fiub"
 # No array needs a longer description.
@@ -136,7 +139,27 @@ def open_hdf5(path: Path, name: str | None, least: int) -> Any:
         refuse_elsewhere(h5py, dataset, path)
         # Of a type that NumPy lacks, this raises.
         np.dtype(dataset.dtype)
-        return dataset
+        return without_fill(dataset, dataset.attrs)
+
+
+def without_fill(array: Any, attributes: Mapping[str, Any]) -> Any:
+    """Return an array that reads as NaN where it holds what its file says is missing.
+
+    That is ``_FillValue`` or ``missing_value``, as netCDF and xarray name it. What zarr itself
+    calls the fill value of an array is zero as a rule; xarray means it only in version 2.
+    """
+    values = [attributes.get(name) for name in ("_FillValue", "missing_value")]
+    version = getattr(getattr(array, "metadata", None), "zarr_format", None)
+    if version == 2 and "_ARRAY_DIMENSIONS" in attributes:
+        values.append(array.fill_value)
+    for value in values:
+        if version == 3 and isinstance(value, str):
+            # xarray's way to put a floating-point number into JSON.
+            value = struct.unpack("<d", base64.b64decode(value))[0]
+        for one in np.ravel(np.asarray([] if value is None else value)):
+            if one.dtype.kind in "fiu" and not np.isnan(one):
+                array = Gapped(array, one.item())
+    return array
 
 
 def datasets_of(h5py: Any, file: Any, path: Path) -> Iterator[tuple[str, Any]]:
@@ -193,41 +216,20 @@ def is_at_home(h5py: Any, file: Any, name: str) -> bool:
 def open_mat(path: Path, name: str | None, least: int, axis: int) -> Any:
     """Open a variable of a MATLAB file with its samples first; version 7.3 is HDF5 inside.
 
-    Older versions are compressed as a whole: their variables are read at once.
+    Version 5 is compressed as a whole: its variables are read at once.
     """
+    from corrtensor.io.matlab import list_variables, read_variable
+
     check_regular(path)
     if os.path.getsize(path) > 512 and need("h5py", "io", "a MATLAB file").is_hdf5(path):
         # MATLAB stores axes in the reverse order.
-        return Turned(open_hdf5(path, name, least), axis, reverse=True)
+        return turned(open_hdf5(path, name, least), axis, path, reverse=True)
     # Not enough memory is the file's fault: it is read at once, and may claim any size.
     with reading(path, "MATLAB file that can be read", OSError):
-        array = read_mat(path, name, least)
-    if not -array.ndim <= axis < array.ndim:
-        raise InputError(f"{path} of shape {array.shape} has no axis {axis}")
-    return np.moveaxis(array, axis, 0)
-
-
-def read_mat(path: Path, name: str | None, least: int) -> np.ndarray:
-    """Return a variable of a MATLAB file of version 5 or 4."""
-    from corrtensor.io.matlab import is_version_5, list_variables, read_variable
-
-    if is_version_5(path):
         variables = {variable.name: variable for variable in list_variables(path)}
         shapes = {key: variable.shape for key, variable in variables.items()}
-        return read_variable(path, variables[choose(path, shapes, name, least)])
-    from scipy.io import loadmat, whosmat
-
-    with open_regular(path) as file:
-        listed = whosmat(file)
-    shapes = {key: shape for key, shape, kind in listed if kind in ("double", "single")}
-    chosen = choose(path, shapes, name, least)
-    if math.prod(shapes[chosen]) > os.path.getsize(path):
-        raise InputError(f"{path}::{chosen} claims the shape {shapes[chosen]}: it is cut short")
-    with open_regular(path) as file:
-        array = loadmat(file, variable_names=[chosen])[chosen]
-    if not isinstance(array, np.ndarray):
-        raise InputError(f"{path}::{chosen} is no full array")
-    return array
+        array = read_variable(path, variables[choose(path, shapes, name, least)])
+    return turned(array, axis, path)
 
 
 def open_zarr(path: Path, name: str | None, least: int) -> Any:
@@ -244,7 +246,7 @@ def open_zarr(path: Path, name: str | None, least: int) -> Any:
         elif name is not None:
             raise InputError(f"{path} is one array; it has none called {name}")
         check_codecs(array, path)
-        return with_chunks(array, path)
+        return without_fill(with_chunks(array, path), array.attrs)
 
 
 def with_chunks(array: Any, path: Path) -> Any:

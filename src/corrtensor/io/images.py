@@ -219,9 +219,8 @@ def common_size(headers: dict[str, Header]) -> tuple[tuple[int, int], str]:
         size = max(1, round(sides[0])), max(1, round(sides[1]))
     how = "the commonest" if size == counts[0][0] else "about the median"
     return size, (
-        f"the pictures have {len(counts)} sizes, {'{} x {}'.format(*counts[0][0])} the commonest; "
-        f"all are resized to {'{} x {}'.format(*size)}, {how}, and cropped about their middle; "
-        "--size HxW chooses another"
+        f"the pictures have {len(counts)} sizes; all are resized to {'{} x {}'.format(*size)}, "
+        f"{how}, and cropped about their middle; --size HxW chooses another"
     )
 
 

@@ -4,6 +4,7 @@ Other readers trust what the file says about itself, and a damaged file can end 
 """
 
 import math
+import os
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,8 @@ import numpy as np
 from corrtensor._base.files import open_regular
 
 HEADER = 128
+# Of its numbers, by how the header ends.
+ORDERS = {b"\x00\x01IM": "<", b"\x01\x00MI": ">"}
 MATRIX, COMPRESSED = 14, 15
 # Types of stored numbers and classes of arrays, by their codes in the file.
 STORED = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8"}
@@ -73,13 +76,6 @@ class Elements:
         return np.frombuffer(self.content[place : place + length], self.order + STORED[code])
 
 
-def is_version_5(path: Path) -> bool:
-    """Tell whether a file has the header of version 5."""
-    with open_regular(path) as file:
-        head = file.read(HEADER)
-    return len(head) == HEADER and head[124:] in (b"\x00\x01IM", b"\x01\x00MI")
-
-
 def list_variables(path: Path) -> list[Variable]:
     """Return the full numeric arrays of a file, real ones only, in the order of the file.
 
@@ -87,9 +83,10 @@ def list_variables(path: Path) -> list[Variable]:
     """
     found = []
     with open_regular(path) as file:
-        size = file.seek(0, 2)
-        file.seek(HEADER - 2)
-        order, place = "<" if file.read(2) == b"IM" else ">", HEADER
+        order = ORDERS.get(file.read(HEADER)[124:])
+        if order is None:
+            raise ValueError("it has not the header of version 5")
+        size, place = os.fstat(file.fileno()).st_size, HEADER
         while place < size:
             file.seek(place)
             code, length, _ = Elements(file.read(8), order).tag()

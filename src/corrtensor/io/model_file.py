@@ -6,6 +6,7 @@ its last bytes are a checksum of all the others. ``docs/model-files.md`` has the
 
 import errno
 import hashlib
+import io
 import json
 import math
 import os
@@ -17,6 +18,7 @@ import numpy as np
 
 from corrtensor._base.files import open_regular, replacing
 from corrtensor._base.names import visible
+from corrtensor.io.arrays import read_npy_header
 from corrtensor.io.encoding import ARRAY_KINDS, decode, encode
 
 FORMAT, VERSION = "corrtensor model", 1
@@ -154,15 +156,10 @@ def read_header(archive: zipfile.ZipFile, path: Any, kind: str) -> dict[str, Any
 
 def read_array(archive: zipfile.ZipFile, k: int) -> np.ndarray:
     """Return one array, after a look at whether its size is that of its bytes."""
-    readers = {
-        (1, 0): np.lib.format.read_array_header_1_0,
-        (2, 0): np.lib.format.read_array_header_2_0,
-    }
-    with archive.open(f"{k}.npy") as member:
-        shape, fortran, dtype = readers[np.lib.format.read_magic(member)](member)
-        data = member.read()
-    known = dtype.kind in ARRAY_KINDS and dtype.itemsize > 0
-    if not known or math.prod(shape) * dtype.itemsize != len(data):
-        raise ValueError(f"array {k} is said to be {shape} of {dtype}, in {len(data)} bytes")
-    flat = np.frombuffer(data, dtype)
+    data = archive.read(f"{k}.npy")
+    shape, fortran, dtype, start = read_npy_header(io.BytesIO(data))
+    size, known = len(data) - start, dtype.kind in ARRAY_KINDS and dtype.itemsize > 0
+    if not known or math.prod(shape) * dtype.itemsize != size:
+        raise ValueError(f"array {k} is said to be {shape} of {dtype}, in {size} bytes")
+    flat = np.frombuffer(data, dtype, offset=start)
     return flat.reshape(shape, order="F" if fortran else "C").copy(order="K")

@@ -13,15 +13,14 @@ from contextlib import suppress
 from io import FileIO
 from pathlib import Path
 
-from corrtensor._base.files import open_regular, refuse_link, sync_folder
+from corrtensor._base.files import is_inside, open_regular, refuse_link, sync_folder
 
 MANIFEST = "corrtensor-moved.jsonl"
 
 
 def targets(folder: Path, names: Sequence[str], into: Path) -> list[tuple[Path, Path]]:
     """Return from where to where; raise before anything is done if it cannot be done whole."""
-    root, inside = os.path.realpath(folder), os.path.realpath(into)
-    if os.path.commonpath([root, inside]) == root:
+    if is_inside(into, folder):
         raise ValueError(f"{into} lies in {folder}: its pictures would be read again")
     refuse_link(into)
     pairs = [(folder / name, into / name) for name in names]
@@ -108,7 +107,9 @@ def restore(manifest: Path) -> int:
     """Move the files of a manifest back where they were, and return how many.
 
     Those that are back already are passed over; what is in the place of one is not overwritten.
+    The folder that holds the manifest will do as well.
     """
+    manifest = manifest / MANIFEST if manifest.is_dir() else manifest
     with open_regular(manifest) as file:
         lines = file.read().splitlines()
     try:

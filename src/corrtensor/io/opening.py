@@ -3,7 +3,6 @@
 import errno
 import math
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +11,11 @@ import numpy as np
 from corrtensor._base.files import open_regular
 from corrtensor.io.arrays import NUMBERS, open_hdf5, open_mat, open_npy, open_npz, open_zarr
 from corrtensor.io.images import IMAGE_SUFFIXES, open_folder
-from corrtensor.io.stack import InputError, Progress, Stack, Turned
+from corrtensor.io.stack import InputError, Progress, Stack, turned
 from corrtensor.io.tiff import open_tiff
 from corrtensor.io.video import VIDEO_SUFFIXES, open_video
 
-HDF5_SUFFIXES = (".h5", ".hdf5", ".hdf", ".he5")
+HDF5_SUFFIXES = (".h5", ".hdf5", ".hdf", ".he5", ".nc")
 TIFF_SUFFIXES = (".tif", ".tiff")
 # Bytes that any file may claim, and how often its own size a larger one may.
 BELIEVED, MOST_COMPRESSED = 1 << 28, 10_000
@@ -112,9 +111,7 @@ def open_array(path: Path, name: str | None, axis: int, least: int = 2) -> Any:
             f"{path}: files that end in {suffix or 'nothing'} are not known; "
             f"a folder of images, or one of {', '.join(SUFFIXES)}"
         )
-    if not -len(array.shape) <= axis < len(array.shape):
-        raise InputError(f"{path} of shape {tuple(array.shape)} has no axis {axis}")
-    return array if axis % len(array.shape) == 0 else Turned(array, axis)
+    return turned(array, axis, path)
 
 
 def is_zarr(path: Path) -> bool:
@@ -147,23 +144,14 @@ def refuse_hollow(array: Any, where: Any, path: Path) -> None:
     if claimed <= BELIEVED:
         return
     stored = 0
-    for size in sizes_of(path):
-        stored += size
+    inside = (Path(folder) / name for folder, _, names in os.walk(path) for name in names)
+    for file in [path] if path.is_file() else inside:
+        stored += file.stat().st_size
         if claimed <= MOST_COMPRESSED * stored:
             return
     raise InputError(
         f"{where} claims the shape {tuple(array.shape)}, {claimed:.1e} bytes, in {stored} bytes"
     )
-
-
-def sizes_of(path: Path) -> Iterator[int]:
-    """Yield the sizes of a file, or of all files in a folder."""
-    if path.is_file():
-        yield path.stat().st_size
-        return
-    for folder, _, names in os.walk(path):
-        for name in names:
-            yield os.path.getsize(os.path.join(folder, name))
 
 
 def open_labels(where: str | os.PathLike[str], count: int) -> np.ndarray:

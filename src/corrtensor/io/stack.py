@@ -36,7 +36,7 @@ def reading(path: Path, what: str, *machine: type[Exception]) -> Iterator[None]:
         if isinstance(error, (InputError, ImportError, *machine)):
             raise
         # What FFmpeg takes for the name of the file is a number.
-        why = getattr(error, "strerror", None) or error
+        why = getattr(error, "strerror", None) or str(error) or type(error).__name__
         raise InputError(f"{path} is no {what}: {why}") from error
 
 
@@ -89,7 +89,8 @@ class Spool:
     def __init__(self, sample_shape: tuple[int, ...], dtype: np.dtype) -> None:
         self.shape, self.dtype = (0, *sample_shape), np.dtype(dtype)
         self.row_bytes = math.prod(sample_shape) * self.dtype.itemsize
-        self._file = tempfile.TemporaryFile()  # noqa: SIM115 (it lives as long as the array)
+        # Without a buffer: on a full disk, nothing is left to be written when it is closed.
+        self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 (it lives as long as this)
         weakref.finalize(self, self._file.close)
 
     @staticmethod
@@ -100,8 +101,9 @@ class Spool:
 
     def add(self, samples: np.ndarray) -> None:
         """Store more samples."""
-        self._file.write(np.ascontiguousarray(samples, self.dtype).tobytes())
-        self._file.flush()
+        content = np.ascontiguousarray(samples, self.dtype).tobytes()
+        while content:
+            content = content[self._file.write(content) :]
         self.shape = (self.shape[0] + len(samples), *self.shape[1:])
 
     def __getitem__(self, rows: slice) -> np.ndarray:
@@ -115,6 +117,17 @@ class Spool:
             count, place = count - len(part), place + len(part)
         values = np.frombuffer(b"".join(parts), self.dtype)
         return values.reshape(max(0, hi - lo), *self.shape[1:])
+
+
+def turned(array: Any, axis: int, path: Path, *, reverse: bool = False) -> Any:
+    """Return an array with its samples along axis 0; ``reverse`` as in :class:`Turned`."""
+    n = len(array.shape)
+    if not -n <= axis < n:
+        shape = tuple(array.shape[::-1] if reverse else array.shape)
+        raise InputError(f"{path} of shape {shape} has no axis {axis}")
+    if type(array) is np.ndarray:
+        return np.moveaxis(array, axis, 0)
+    return array if axis % n == 0 and not reverse else Turned(array, axis, reverse)
 
 
 class Turned:
@@ -137,3 +150,15 @@ class Turned:
         key = tuple(rows if k == stored_axis else slice(None) for k in range(n))
         block = np.asarray(self.array[key])
         return np.moveaxis(block.T if self.reverse else block, self.axis, 0)
+
+
+class Flat:
+    """An array on disk seen with its samples as vectors."""
+
+    def __init__(self, array: Any) -> None:
+        self.array, self.dtype = array, np.dtype(array.dtype)
+        self.shape = (int(array.shape[0]), math.prod(int(a) for a in array.shape[1:]))
+
+    def __getitem__(self, rows: slice) -> np.ndarray:
+        block = np.asarray(self.array[rows])
+        return block.reshape(len(block), self.shape[1])

@@ -107,6 +107,8 @@ class Frames:
         self.size = size
         with opened(path) as (container, video):
             self.times = times_of(container, video, path)
+            # Frames a second, as a fraction.
+            self.rate = video.average_rate
             height, width = size or (video.height, video.width)
             if video.height * video.width > LARGEST_IMAGE:
                 raise InputError(f"{path} claims frames of {video.width} x {video.height} pixels")

@@ -15,6 +15,7 @@ import time
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from fractions import Fraction
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -62,16 +63,18 @@ def open_output(
     *,
     names: Sequence[str] | None = None,
     values: tuple[float, float] | None = None,
+    rate: Fraction | None = None,
 ) -> Iterator[Callable[[np.ndarray], None]]:
     """Open a file for samples that come in order, block by block; no other run may write it.
 
     ``where`` is the file, or ``file.h5::name``; a name without an ending is a folder of pictures,
-    which have ``names``, and in which ``values`` are black and white (by default 0 and 255).
+    which have ``names``, and in which ``values`` are black and white (by default 0 and 255). A
+    video has ``rate`` frames a second.
     Yields what takes the next samples.
     """
     path, name = split_output(where)
     place = 0
-    with held(path), open_kind(path, name, shape, dtype, names, values) as write:
+    with held(path), open_kind(path, name, shape, dtype, names, values, rate) as write:
 
         def write_next(rows: np.ndarray) -> None:
             nonlocal place
@@ -89,6 +92,7 @@ def open_kind(
     dtype: np.dtype,
     names: Sequence[str] | None,
     values: tuple[float, float] | None,
+    rate: Fraction | None,
 ) -> Iterator[Write]:
     """Open a file by its ending."""
     suffix = path.suffix.lower()
@@ -119,7 +123,7 @@ def open_kind(
     elif suffix in FORMATS:
         with (
             replacing(path) as file,
-            video_writer(file, suffix, shape, values or (0.0, 255.0)) as write,
+            video_writer(file, suffix, shape, values or (0.0, 255.0), rate) as write,
         ):
             yield write
     else:
@@ -291,9 +295,13 @@ def picture_name(place: int, names: Sequence[str] | None, used: set[str]) -> str
 
 @contextmanager
 def video_writer(
-    file: Any, suffix: str, shape: tuple[int, ...], values: tuple[float, float]
+    file: Any,
+    suffix: str,
+    shape: tuple[int, ...],
+    values: tuple[float, float],
+    rate: Fraction | None,
 ) -> Iterator[Write]:
-    """Open a video for samples of a shape, ``values`` being black and white.
+    """Open a video for samples of a shape, ``values`` being black and white, ``rate`` a second.
 
     Yields a function that takes the next samples.
     """
@@ -305,7 +313,7 @@ def video_writer(
     av = need("av", "video", "a video file")
     container, encoder = FORMATS[suffix]
     with av.open(file, "w", format=container) as video:
-        stream: Any = video.add_stream(encoder, rate=FRAMES_PER_SECOND)
+        stream: Any = video.add_stream(encoder, rate=rate or FRAMES_PER_SECOND)
         stream.height, stream.width = (a + a % 2 for a in shape[1:3])
         stream.pix_fmt = "yuv420p"
 

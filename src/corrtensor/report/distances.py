@@ -7,8 +7,7 @@ import numpy as np
 from sklearn.frozen import FrozenEstimator
 
 from corrtensor._engine.containers import bare
-from corrtensor.losses.protocol import weights_of
-from corrtensor.tasks._subspace import squared_residuals, weighted_median
+from corrtensor.tasks._subspace import sample_weights, squared_residuals, weighted_median
 from corrtensor.tasks.outliers import TensorOutlierDetector
 from corrtensor.tasks.reasons import reasons
 
@@ -53,8 +52,8 @@ def distances(model: Any, X: Any) -> Distances:
     s = squared_residuals(model, X)
     detector = TensorOutlierDetector(FrozenEstimator(model)).fit(X)
     measured = detector.measure(X)
-    loss, score = getattr(model, "loss_", None), score_distances(model, X)
-    weights = None if loss is None else weights_of(loss, s)
+    score = score_distances(model, X)
+    weights = sample_weights(FrozenEstimator(model), X)
     return Distances(
         residual=np.sqrt(s),
         score=score,

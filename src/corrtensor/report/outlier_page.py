@@ -17,7 +17,7 @@ from corrtensor._base.files import replacing
 from corrtensor._base.names import cell
 from corrtensor._engine.arrays.source import Source
 from corrtensor.report.charts import Scale
-from corrtensor.report.page import render
+from corrtensor.report.page import cell_pictures, render
 from corrtensor.report.pictures import Painter, data_uri, value_limits, view_of
 from corrtensor.report.words import readable
 from corrtensor.tasks.profile import in_shape
@@ -81,14 +81,19 @@ class Pictures:
 
     def __init__(self, detector: Any, X: Any, ranking: Ranking) -> None:
         shape = np.shape(X)[1:] if detector is None else detector.profile_.mean.shape
-        self.detector, self.source = detector, Source(in_shape(X, shape), origin=np.zeros(1))
+        self.detector, self.source = (
+            detector,
+            Source(in_shape(X, shape), origin=np.zeros(1), missing=True),
+        )
         usual = np.flatnonzero(~ranking.flagged)
         usual = usual if len(usual) else np.arange(len(ranking.scores))
         some = usual[np.unique(np.linspace(0, len(usual) - 1, PILOTS).astype(int))]
         view = view_of(shape)
         values = np.stack([view.picture(x) for x in self.source.take(some)])
         dtype = np.dtype(self.source.X.dtype)
-        self.painter = Painter(view, value_limits(values, dtype), fixed=dtype == np.uint8)
+        self.painter = Painter(
+            view, value_limits(values[np.isfinite(values)], dtype), fixed=dtype == np.uint8
+        )
 
     def of(self, i: int, side: int) -> str:
         """Return a sample as a picture."""
@@ -103,6 +108,17 @@ class Pictures:
         flat = getattr(self.detector.subspace_, "sample_shape", None) is not None
         squares = self.detector.residual_map(x.reshape(1, -1) if flat else x)
         return data_uri(self.painter.residual(np.sqrt(squares).reshape(x.shape[1:]), SIDE))
+
+    def cells(self, i: int) -> dict[str, Any] | None:
+        """Return which cells of a sample were replaced, and it repaired; nothing if none may be."""
+        x: Any = self.source.take(np.array([i]))
+        subspace: Any = getattr(self.detector, "subspace_", None)
+        if not hasattr(subspace, "repair"):
+            return None
+        if not getattr(subspace, "cells", False) and not np.isnan(x).any():
+            return None
+        whole = np.asarray(subspace.repair(x)).reshape(x.shape)
+        return cell_pictures(self.painter, x[0], whole[0])
 
 
 def page_data(
@@ -186,6 +202,7 @@ def gallery(
                 "reasons": why,
                 "picture": draw.of(i, SIDE),
                 "map": draw.map(i),
+                "cells": draw.cells(i),
                 "near": draw.of(near, SIDE) if near >= 0 else None,
                 "near_name": shown[near] if near >= 0 else "",
             }

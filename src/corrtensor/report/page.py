@@ -16,7 +16,7 @@ from corrtensor._base.files import replacing
 from corrtensor._engine.containers import bare
 from corrtensor.report.charts import convergence_chart, point_charts
 from corrtensor.report.model_pictures import factor_pictures, mean_picture, rank_ladder
-from corrtensor.report.pictures import atlas, data_uri
+from corrtensor.report.pictures import Painter, atlas, data_uri
 from corrtensor.report.survey import Survey, survey
 from corrtensor.report.words import column, headline, number, readable, rest, settings, summary
 
@@ -115,6 +115,7 @@ def page_data(
         "rows": rows(found, names, labels, most),
         "has_weights": found.distances.weights is not None,
         "has_labels": labels is not None,
+        "has_cells": found.torn,
         "n_samples": found.source.n_samples,
         "n_drawn": len(found.drawn),
         "ladder": rank_ladder(found, names),
@@ -136,7 +137,7 @@ def rows(
         # One at a time: samples may be large.
         x = found.source.take(np.array([i]))
         sample, made = x[0], found.subspace.back(found.subspace.cores(x))[0]
-        limits = painter.limits_for(sample)
+        limits, whole = painter.limits_for(sample), found.subspace.whole(x)[0]
         table.append(
             {
                 "index": i,
@@ -149,9 +150,20 @@ def rows(
                 "picture": data_uri(painter.sample(sample, limits, SIDE)),
                 "made": data_uri(painter.sample(made, limits, SIDE)),
                 "map": data_uri(painter.residual(sample - made, SIDE)),
+                **(cell_pictures(painter, sample, whole) if found.torn else {}),
             }
         )
     return table
+
+
+def cell_pictures(painter: Painter, sample: np.ndarray, whole: np.ndarray) -> dict[str, Any]:
+    """Return the share of cells that were replaced, which they are, and the repaired sample."""
+    replaced, limits = whole != sample, painter.limits_for(sample)
+    return {
+        "cells": float(replaced.mean()),
+        "marked": data_uri(painter.marked(sample, replaced, limits, SIDE)),
+        "repaired": data_uri(painter.sample(whole, limits, SIDE)),
+    }
 
 
 def browser_data(

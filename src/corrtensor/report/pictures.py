@@ -23,6 +23,8 @@ CLIPPED = 0.005
 # vermilion.
 CIVIDIS = ((0, 32, 77), (65, 77, 107), (124, 123, 120), (188, 175, 111), (255, 234, 70))
 BLUE_TO_VERMILION = ((0, 90, 160), (120, 175, 215), (247, 247, 247), (240, 160, 110), (190, 70, 0))
+# Vermilion: cells that were replaced.
+MARK = (213, 94, 0)
 # Pictures with no longer side are kept pixel by pixel: loss would show when they are enlarged.
 LOSSLESS_SIDE = 40
 QUALITY, ATLAS_QUALITY = 82, 60
@@ -206,7 +208,8 @@ class Painter:
         """Return the usual range, wider if the sample leaves it by far."""
         low, high = self.limits
         slack = SLACK * (high - low)
-        inside = sample.min() >= low - slack and sample.max() <= high + slack
+        known = sample[np.isfinite(sample)]
+        inside = not known.size or (known.min() >= low - slack and known.max() <= high + slack)
         if self.fixed or inside:
             return self.limits
         picture = self.view.picture(sample)
@@ -223,8 +226,24 @@ class Painter:
         """Return where a sample and its reconstruction differ: yellow is most."""
         size = self.view.magnitude(difference)
         if self.view.kind == "line":
-            return line(unit_range(size, (0.0, float(size.max()) or 1.0)), side)
+            largest = float(np.nanmax(size, initial=0.0))
+            return line(unit_range(size, (0.0, largest or 1.0)), side)
         return shrink(sequential(size), side)
+
+    def marked(
+        self, sample: np.ndarray, cells: np.ndarray, limits: tuple[float, float], side: int
+    ) -> np.ndarray:
+        """Return a sample with some of its cells in vermilion; of a line, which they are."""
+        places = self.view.picture(cells.astype(float))
+        if self.view.kind == "line":
+            return line(places, side)
+        picture = as_bytes(self.view.picture(sample), limits)
+        if self.view.kind == "colour":
+            places = places.max(axis=-1)
+        else:
+            picture = np.repeat(picture[..., None], 3, axis=-1)
+        picture[places > 0] = MARK
+        return shrink(picture, side)
 
 
 def line(heights: np.ndarray, side: int) -> np.ndarray:

@@ -33,10 +33,15 @@ class Subspace:
         self.shape: tuple[int, ...] = tuple(model.sample_shape_)
         self.core_shape: tuple[int, ...] = tuple(model.core_shape_)
         self.mean, self.factors = model._mean, model._factors
+        self.model, self.doubts = model, bool(getattr(model, "cells", False))
+
+    def whole(self, x: np.ndarray) -> np.ndarray:
+        """Return samples without the cells that are missing, or bad to the model."""
+        return np.asarray(self.model.repair(x)) if self.doubts or np.isnan(x).any() else x
 
     def cores(self, x: np.ndarray) -> np.ndarray:
         """Return the cores of samples."""
-        return project(x - self.mean, self.factors)
+        return project(self.whole(x) - self.mean, self.factors)
 
     def back(self, cores: np.ndarray) -> np.ndarray:
         """Return the samples that cores stand for."""
@@ -49,7 +54,8 @@ class Survey:
 
     ``order`` has all samples, the most unusual first; ``drawn`` those in charts, in order of their
     numbers, and ``tiles`` a small picture of each of these. ``core_energy`` is the weighted mean
-    square of every entry of the cores, ``energy`` that of the samples less the mean.
+    square of every entry of the cores, ``energy`` that of the samples less the mean. ``torn`` tells
+    whether cells of the samples may be replaced.
     """
 
     subspace: Subspace
@@ -61,6 +67,7 @@ class Survey:
     tiles: list[np.ndarray]
     core_energy: np.ndarray
     energy: float
+    torn: bool
 
     @property
     def weights(self) -> np.ndarray:
@@ -75,17 +82,20 @@ def survey(model: Any, X: Any) -> Survey:
     checked, _ = model._check(X)
     measured = distances(model, X)
     # Plain numbers: nothing subtracted, nothing scaled.
-    source = Source(checked, origin=np.zeros(1), unit=1.0, block_size=model.block_size)
+    plain: dict[str, Any] = {"origin": np.zeros(1), "unit": 1.0, "missing": True}
+    source = Source(checked, block_size=model.block_size, **plain)
     order = np.argsort(-measured.unusual, kind="stable")
     painter = choose_range(source, measured, np.dtype(checked.dtype))
     drawn = choose_drawn(order)
-    side = tile_side(len(drawn))
+    # So large that all together stay small.
+    side = min(LARGEST_TILE, max(SMALLEST_TILE, math.isqrt(TILE_PIXELS // len(drawn))))
     weights = np.ones(source.n_samples) if measured.weights is None else measured.weights
     tiles, squares, energy = [], np.zeros(subspace.core_shape), 0.0
+    torn = subspace.doubts
     wanted = np.zeros(source.n_samples, dtype=bool)
     wanted[drawn] = True
     for lo, hi, x in source.blocks(0, source.n_samples):
-        w = weights[lo:hi]
+        w, torn = weights[lo:hi], torn or bool(np.isnan(x).any())
         cores = subspace.cores(x)
         squares += np.tensordot(w, np.square(cores), axes=1)
         norms = np.square(cores.reshape(len(cores), -1)).sum(axis=1)
@@ -93,9 +103,8 @@ def survey(model: Any, X: Any) -> Survey:
         shown = x[wanted[lo:hi]]
         tiles += [painter.sample(s, painter.limits_for(s), side) for s in shown]
     total = float(weights.sum())
-    return Survey(
-        subspace, source, measured, painter, order, drawn, tiles, squares / total, energy / total
-    )
+    energies = squares / total, energy / total
+    return Survey(subspace, source, measured, painter, order, drawn, tiles, *energies, torn)
 
 
 def choose_range(source: Source, measured: Distances, dtype: np.dtype) -> Painter:
@@ -118,9 +127,3 @@ def choose_drawn(order: np.ndarray) -> np.ndarray:
     rest = order[half:]
     even = rest[np.linspace(0, len(rest) - 1, half).astype(int)]
     return np.sort(np.concatenate([order[:half], even]))
-
-
-def tile_side(count: int) -> int:
-    """Return the longer side of the tiles, so that all together stay small."""
-    side = math.isqrt(TILE_PIXELS // count)
-    return min(LARGEST_TILE, max(SMALLEST_TILE, side))

@@ -8,8 +8,6 @@ where it is noise. What is kept of a sample is 1 kB whatever its size, and each 
 others.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Sequence
@@ -126,10 +124,16 @@ def fingerprints(X: Any, shape: tuple[int, ...]) -> tuple[list[bytes], np.ndarra
     """Return of each sample a digest of all entries, a fingerprint, its brightness and contrast."""
     marks: list[bytes] = []
     prints, traits = [], []
-    for x in blocks_of(in_shape(X, shape), shape):
+    for x in blocks_of(in_shape(X, shape), shape, missing=True):
         # Zero has two signs.
         rows = np.ascontiguousarray(x + 0.0).reshape(len(x), -1)
         marks += [hashlib.blake2b(row.tobytes(), digest_size=16).digest() for row in rows]
+        # What is missing is like the rest of its sample.
+        gaps = np.isnan(rows)
+        if gaps.any():
+            level = np.nansum(rows, axis=1) / np.maximum((~gaps).sum(axis=1), 1)
+            rows = np.where(gaps, level[:, None], rows)
+            x = rows.reshape(x.shape)
         traits.append(np.stack([rows.mean(axis=1), rows.std(axis=1)], axis=1))
         small = small_view(x)
         prints.append(normalised(small).reshape(small.shape).astype(np.float32))

@@ -3,12 +3,11 @@
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
 from corrtensor.corr_tensor import CorrTensor
 from corrtensor.tasks._classifier import ScoringClassifier, fit_temperature
-from corrtensor.tasks._subspace import read_samples, sample_weights, squared_residuals
+from corrtensor.tasks._subspace import read_samples, sample_weights, squared_residuals, unfitted
 
 # Share of the energy of a class that its default subspace keeps.
 DEFAULT_SHARE = 0.75
@@ -84,7 +83,7 @@ class SubspaceClassifier(ScoringClassifier):
         self.temperature_ = fit_temperature(-self._distances(X), codes, weights)
 
     def _fit_class(self, X: np.ndarray, c: int) -> Any:
-        subspace = CorrTensor(DEFAULT_SHARE) if self.subspace is None else clone(self.subspace)
+        subspace = unfitted(self.subspace, CorrTensor(DEFAULT_SHARE))
         try:
             return subspace.fit(X)
         except ValueError as error:

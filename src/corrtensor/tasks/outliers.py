@@ -1,7 +1,5 @@
 """Which samples are unlike the others, in which way, and where in the sample?"""
 
-from __future__ import annotations
-
 import math
 from typing import Any, Self
 
@@ -14,8 +12,14 @@ from corrtensor._engine.arrays.dask_lazy import by_chunks
 from corrtensor._engine.containers import bare
 from corrtensor._engine.transformer import unchanged_on_error
 from corrtensor.corr_tensor import CorrTensor
-from corrtensor.tasks._subspace import differences, fit_subspace, name_features, sample_weights
-from corrtensor.tasks.profile import fit_profile
+from corrtensor.tasks._subspace import (
+    differences,
+    filled,
+    fit_subspace,
+    name_features,
+    sample_weights,
+)
+from corrtensor.tasks.profile import fit_profile, in_shape
 from corrtensor.tasks.reasons import reasons
 
 # The rate of false alarms that "auto" states: so many are flagged at least.
@@ -173,12 +177,15 @@ class TensorOutlierDetector(OutlierMixin, BaseEstimator):
         check_is_fitted(self)
         if hasattr(self.subspace_, "_check"):
             self.subspace_._check(X)
-        return self.profile_.measure(self._whole(X), getattr(self.subspace_, "block_size", None))
+        return self.profile_.measure(
+            self._whole(bare(X)), getattr(self.subspace_, "block_size", None)
+        )
 
+    @by_chunks
     def _whole(self, X: Any) -> Any:
-        """Return samples in memory with their missing cells filled in by the subspace."""
-        torn = isinstance(X, np.ndarray) and X.dtype.kind == "f" and np.isnan(X.sum())
-        return self.subspace_.repair(X) if torn and hasattr(self.subspace_, "repair") else X
+        """Return samples with their missing cells filled in by the subspace."""
+        shape = getattr(self.subspace_, "sample_shape_", None)
+        return X if shape is None else filled(self.subspace_, in_shape(X, shape))
 
     def explain(self, X: Any) -> list[tuple[str, ...]]:
         """Return for each sample the one or two ways in which it stands out, in words.

@@ -31,10 +31,11 @@ from typing import Any
 import numpy as np
 from sklearn.covariance import ledoit_wolf
 
+from corrtensor._base.gaps import with_gaps
 from corrtensor._engine.arrays.dask_lazy import is_dask
 from corrtensor._engine.arrays.source import Source
 from corrtensor._engine.containers import bare
-from corrtensor._engine.shapes import check_finite, is_on_disk
+from corrtensor._engine.shapes import check_finite, is_on_disk, refuse_infinite
 from corrtensor._robust.metric import Metric, see
 from corrtensor.tasks.shells import directions, finest, shell_energies
 from corrtensor.tasks.views import ITSELF, closest, correlations, normalised, turn, turns, view
@@ -321,17 +322,17 @@ def in_shape(X: Any, shape: tuple[int, ...]) -> Any:
     X = bare(X)
     if is_dask(X) or is_on_disk(X):
         return X
-    X = np.asarray(X)
+    X = np.asarray(with_gaps(X))
     X = X.astype(np.float64) if X.dtype == object else X
     return X.reshape(len(X), *shape)
 
 
 def blocks_of(
-    X: Any, shape: tuple[int, ...], block_size: int | None = None
+    X: Any, shape: tuple[int, ...], block_size: int | None = None, *, missing: bool = False
 ) -> Iterator[np.ndarray]:
-    """Yield blocks of samples in double precision."""
+    """Yield blocks of samples in double precision; NaN is an error unless cells may be missing."""
     X = in_shape(X, shape)
     source = Source(X, origin=np.zeros(1), unit=1.0, block_size=block_size)
     for lo, _, x in source.blocks(0, source.n_samples):
-        check_finite(x, first=lo)
+        (refuse_infinite if missing else check_finite)(x, first=lo)
         yield x.astype(np.float64, copy=False)

@@ -1,7 +1,5 @@
 """The ranking of samples that tables and pages show: one list, whoever asks."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Why a sample is odd, in words: only what was measured, the one or two things that stand out."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

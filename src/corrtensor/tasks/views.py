@@ -1,7 +1,5 @@
 """Samples at a small size, and which of them are alike."""
 
-from __future__ import annotations
-
 import math
 from functools import lru_cache
 

@@ -1,7 +1,5 @@
 """Where the chunks of a Dask array are between passes: in memory if they fit, else in storage."""
 
-from __future__ import annotations
-
 import os
 import sys
 import warnings

@@ -3,8 +3,6 @@
 Nothing here imports Dask unless it is given a Dask array.
 """
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Arrays that lie in files: read, not mapped, and called by their names."""
 
-from __future__ import annotations
-
 import mmap
 import os
 from typing import Any

@@ -1,7 +1,5 @@
 """From a few samples: what to count all of them from, and in which unit."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

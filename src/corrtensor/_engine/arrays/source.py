@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from corrtensor._base.gaps import with_gaps
 from corrtensor._engine.arrays.disk import name_of, unmapped
 from corrtensor._engine.arrays.origin import (
     choose_origin,
@@ -35,7 +36,6 @@ from corrtensor._engine.shapes import (
     as_float,
     check_finite,
     refuse_infinite,
-    with_gaps,
 )
 from corrtensor._engine.threads import count_threads, single_blas, threads
 
@@ -45,7 +45,7 @@ BLOCK_BYTES = 1 << 22
 MIN_FIBRES = 256
 # Columns of what is added up for such a mode, roughly.
 SKETCHED = 64
-MAX_CHUNKS = 64
+MAX_CHUNKS, FEW_BLOCKS = 64, 4
 # A stored chunk (zarr, HDF5) up to this size is read once, however many blocks it holds.
 SPAN_BYTES = 1 << 25
 # Chosen samples are copied once if they take no more memory than this; those on disk, than that.
@@ -68,6 +68,7 @@ class Source:
     # What is known of samples with missing cells: see corrtensor._robust.completed.
     share: np.ndarray | None = None
     cores: np.ndarray | None = None
+    pull = 0.0
     # Whether passes run in this process and share its memory.
     here = True
 
@@ -155,7 +156,9 @@ class Source:
             step = max(1, WORTH_COPYING * len(drawn) // size)
             for lo in range(0, len(drawn), step):
                 rows[lo : lo + step] = self.take(drawn[lo : lo + step])
-        block_size = min(self.block_size, len(drawn))
+        # Some blocks even of few samples: for all threads, and for what the passes make of them.
+        few = MIN_FIBRES * max(self.sample_shape) // math.prod(self.sample_shape)
+        block_size = min(self.block_size, len(drawn), max(few, -(-len(drawn) // FEW_BLOCKS)))
         return Source(
             rows,
             origin=self.origin,
@@ -279,7 +282,7 @@ class Source:
         """Take no longer steps than are proven to descend; tell whether that is news."""
         return False
 
-    def recall(self, state: Any, cores: np.ndarray | None) -> None:
+    def recall(self, state: Any, cores: np.ndarray | None, pull: float) -> None:
         """Go on from a state that was left with these cores: complete samples need none."""
 
     def fill(self, out: Any, task: Callable[[np.ndarray], np.ndarray]) -> None:

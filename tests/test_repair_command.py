@@ -1,0 +1,157 @@
+"""The command that repairs: clips, folders of pictures of all kinds, what it says."""
+
+import json
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from PIL import Image
+from typer.testing import CliRunner
+
+import corrtensor as ct
+from corrtensor.cli import build_app
+from corrtensor.io import open_samples
+from corrtensor.io.writing import open_output
+
+
+def run(*arguments, expect=0):
+    result = CliRunner().invoke(build_app(), [str(a) for a in arguments])
+    assert result.exit_code == expect, (result.output, result.exception)
+    return result
+
+
+def scene_with_shapes(n=60):
+    """Frames in [0, 1] of a still scene in changing light, what moves in it, and what is behind."""
+    rng = np.random.default_rng(0)
+    rows, columns = np.mgrid[:40, :48]
+    still = 0.45 + 0.25 * np.sin(rows / 5) * np.cos(columns / 7)
+    light = 1 + 0.2 * np.sin(2 * np.pi * np.arange(n) / n)
+    frames = still * light[:, None, None] + 0.01 * rng.normal(size=(n, 40, 48))
+    moving = np.zeros(frames.shape, bool)
+    for t in range(n):
+        moving[t] = np.hypot(rows - 14, columns - (1.9 * t) % 68 + 10) < 6
+        moving[t] |= np.maximum(abs(rows - 30), abs(columns + 10 - (68 - 1.4 * t) % 68)) < 5
+    return np.where(moving, 0.97, frames), moving, frames
+
+
+def f_measure(found, truth):
+    return 2 * (found & truth).sum() / (found.sum() + truth.sum())
+
+
+@pytest.mark.parametrize("kind", ["video", "npz", "folder"])
+def test_background_and_foreground_of_a_clip(tmp_path, kind):
+    """Real files, written and read back."""
+    frames, moving, scene = scene_with_shapes()
+    clip = tmp_path / {"video": "clip.mp4", "npz": "clip.npz", "folder": "clip"}[kind]
+    rate = Fraction(12)
+    with open_output(str(clip), frames.shape, frames.dtype, values=(0.0, 1.0), rate=rate) as write:
+        write(frames)
+    end = {"video": ".mp4", "npz": ".npy", "folder": ""}[kind]
+    back, mask = tmp_path / f"background{end}", tmp_path / f"mask{end}"
+    more = [] if kind == "video" else ["--clip"]
+    said = run("repair", clip, "-o", back, "--foreground", mask, *more).stdout
+    found, background = open_samples(mask), open_samples(back)
+    assert len(found) == len(background) == 60
+    seen = np.asarray(found[0:60]).reshape(60, 40, 48, -1)[..., 0]
+    white = seen > (0.5 if kind == "npz" else 127)
+    # A codec smears the edges of what moves; arrays and pictures do not.
+    assert f_measure(white, moving) > (0.88 if kind == "video" else 0.97)
+    whole = np.asarray(background[0:60]).reshape(60, 40, 48, -1).mean(axis=-1)
+    whole = whole / (1 if kind == "npz" else 255)
+    assert np.abs(whole - scene)[moving].mean() < 0.1 * np.abs(frames - scene)[moving].mean()
+    assert "doubted (" in said
+    assert f"Repaired: {back}" in said
+    if kind == "video":
+        assert background.array.rate == found.array.rate == 12
+
+
+def write_pictures(folder, pictures, names=None):
+    folder.mkdir()
+    for i, picture in enumerate(pictures):
+        Image.fromarray(picture).save(folder / (names[i] if names else f"{i:03d}.png"))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def scenes():
+    """Sixty pictures of two directions each way, from 0.2 to 0.8, and one pixel in fifty dead."""
+    rng = np.random.default_rng(1)
+    A = np.stack([np.sin(np.linspace(0, 3, 20)), np.cos(np.linspace(0, 3, 20))])
+    B = np.stack([np.sin(np.linspace(0, 3, 15)), np.cos(np.linspace(0, 3, 15))])
+    X = A.T @ rng.normal(size=(60, 2, 2)) @ B
+    X = 0.5 + 0.3 * X / np.abs(X).max() + 0.003 * rng.normal(size=X.shape)
+    return X, rng.random(X.shape) < 0.02
+
+
+@pytest.mark.parametrize("depth", [8, 16])
+def test_pictures_keep_their_depth_and_good_pixels(tmp_path, scenes, depth):
+    X, dead = scenes
+    top = 2**depth - 1
+    whole = np.rint(X * top).astype(f"uint{depth}")
+    given = write_pictures(tmp_path / "given", np.where(dead, top, whole).astype(whole.dtype))
+    record = json.loads(run("repair", given, "-o", tmp_path / "clean", "--json").stdout)
+    clean = np.stack([np.asarray(Image.open(p)) for p in sorted((tmp_path / "clean").iterdir())])
+    assert clean.dtype == whole.dtype
+    changed = clean != np.where(dead, top, whole)
+    assert changed[dead].mean() > 0.95
+    assert changed[~dead].mean() < 0.01
+    assert np.abs(clean[dead] - whole[dead].astype(float)).mean() < 0.02 * top
+    # A pixel that was moved by less than half a step is doubted, and yet the same.
+    assert record["doubted"] >= changed.sum()
+    assert record["missing"] == 0
+    assert record["doubted"] + record["kept"] == X.size
+
+
+def test_a_value_that_stands_for_nothing(tmp_path, scenes):
+    X, dead = scenes
+    whole = np.rint(X * 255).astype(np.uint8)
+    given = write_pictures(tmp_path / "given", np.where(dead, 0, whole).astype(np.uint8))
+    line = ["repair", given, "-o", tmp_path / "clean", "--missing", "0", "--no-cells", "--json"]
+    record = json.loads(run(*line).stdout)
+    assert record["missing"] == dead.sum()
+    assert record["doubted"] == 0
+    clean = np.stack([np.asarray(Image.open(p)) for p in sorted((tmp_path / "clean").iterdir())])
+    assert_array_equal(clean[~dead], whole[~dead])
+    assert np.abs(clean[dead] - whole[dead].astype(float)).mean() < 5
+
+
+def test_colour_alpha_and_another_size(tmp_path, scenes):
+    """As any command reads them: what is clear is white, and sizes are made one, with a note."""
+    X, _ = scenes
+    rgb = np.rint(255 * np.stack([X, 1 - X, X], axis=-1)).astype(np.uint8)
+    clear = np.concatenate([rgb[0], np.full((20, 15, 1), 255, np.uint8)], axis=-1)
+    clear[2:6, 2:6, 3] = 0
+    large = np.asarray(Image.fromarray(rgb[1]).resize((30, 40)))
+    given = write_pictures(tmp_path / "given", [clear, large, *rgb[2:]])
+    mask = tmp_path / "mask"
+    result = run("repair", given, "-o", tmp_path / "clean", "--foreground", mask)
+    assert "2 sizes" in result.stderr
+    pictures = [np.asarray(Image.open(p)) for p in sorted((tmp_path / "clean").iterdir())]
+    assert {p.shape for p in pictures} == {(20, 15, 3)}
+    masks = [np.asarray(Image.open(p)) for p in sorted(mask.iterdir())]
+    assert {p.shape for p in masks} == {(20, 15)}
+    # What was clear is white, hence unlike the others, and was replaced.
+    assert (masks[0][2:6, 2:6] == 255).mean() > 0.9
+    assert np.abs(pictures[0][2:6, 2:6].astype(float) - rgb[0, 2:6, 2:6]).mean() < 20
+
+
+def test_nan_is_data_in_every_command(tmp_path, scenes):
+    X, dead = scenes
+    torn, x = np.where(dead, np.nan, X), tmp_path / "x.npy"
+    np.save(x, torn)
+    model, labels = tmp_path / "m.ct", tmp_path / "labels.txt"
+    labels.write_text("\n".join("ab"[i % 2] for i in range(60)))
+    run("fit", x, "--ranks", "2,2", "-o", model, "--report", tmp_path / "fit.html")
+    run("fit", x, "--ranks", "2,2", "--cells", "-o", tmp_path / "c.ct")
+    run("transform", model, x, "-o", tmp_path / "cores.npy")
+    run("reconstruct", model, x, "-o", tmp_path / "made")
+    run("outliers", x, "--report", tmp_path / "odd.html", "--csv", tmp_path / "odd.csv")
+    run("outliers", x, "--cells", "--ranks", "2,2", "--report", tmp_path / "odder.html")
+    run("report", model, x, "-o", tmp_path / "report.html")
+    run("classify", x, "--train", x, "--labels", labels, "--csv", tmp_path / "names.csv")
+    run("repair", x, "--model", model, "-o", tmp_path / "y.npy")
+    assert np.isfinite(np.load(tmp_path / "cores.npy")).all()
+    assert_array_equal(np.load(tmp_path / "y.npy"), ct.load(model).repair(torn))
+    for name in ("fit", "odd", "report"):
+        assert "Its replaced cells" in (tmp_path / f"{name}.html").read_text(encoding="utf-8")
