@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from PIL import Image, ImageFilter
 from scipy.ndimage import gaussian_filter
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import roc_auc_score
@@ -215,3 +216,25 @@ def test_a_frozen_model_of_the_same_samples_changes_nothing(faces):
     frozen = TensorOutlierDetector(FrozenEstimator(ct.CorrTensor((10, 10)).fit(X))).fit(X)
     assert_array_equal(fresh.score_samples(X), frozen.score_samples(X))
     assert fresh.offset_ == frozen.offset_
+
+
+def test_of_enlarged_pictures_the_blurred_one_is_no_noise(faces):
+    """The finest detail of enlarged pictures is the rounding of their pixels."""
+    large = [Image.fromarray((255 * face).astype(np.uint8)).resize((75, 75)) for face in faces[:90]]
+    large[5] = large[5].filter(ImageFilter.GaussianBlur(4))
+    X = np.stack([np.asarray(picture) for picture in large])
+    assert TensorOutlierDetector().fit(X).explain(X[5:6])[0][0] == "blurred"
+
+
+def test_only_what_a_turn_makes_usual_was_turned():
+    """Views of one scene: noise, or a covered one, resembles none of them in any position."""
+    rng = np.random.default_rng(0)
+    scene = load_faces().images[0]
+    shifts = rng.integers(-1, 2, (80, 2))
+    X = np.stack([rng.uniform(0.9, 1.1) * np.roll(scene, by, (0, 1)) for by in shifts])
+    X += 0.01 * rng.normal(size=X.shape)
+    X[3], X[4, :, :12], X[5] = rng.uniform(size=X[3].shape), 0, X[5, ::-1, ::-1]
+    noise, covered, turned = TensorOutlierDetector().fit(X).explain(X[3:6])
+    positions = {"turned by 90°", "upside down", "negative"}
+    assert not positions & {*noise, *covered}
+    assert turned[0] == "upside down"

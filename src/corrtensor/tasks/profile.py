@@ -37,7 +37,7 @@ from corrtensor._engine.arrays.source import Source
 from corrtensor._engine.containers import bare
 from corrtensor._engine.shapes import check_finite, is_on_disk, refuse_infinite
 from corrtensor._robust.metric import Metric, see
-from corrtensor.tasks.shells import directions, finest, shell_energies
+from corrtensor.tasks.shells import directions, fine, shell_energies
 from corrtensor.tasks.views import ITSELF, closest, correlations, normalised, turn, turns, view
 
 # The parts of the score, and what only helps to put it in words.
@@ -139,8 +139,9 @@ class Profile:
         """Return what is measured of samples, in standard deviations above the usual.
 
         Beside ``MEASURED``: ``score``, 1 at the limit; ``faint``, the logarithm of how much less
-        contrast than usual there is; ``turned``, the likeness after each turn
-        and of the negative; and ``nearest``, the number of the most similar usual sample.
+        contrast than usual there is; ``turned``, the likeness after each turn and of the negative,
+        and ``righted``, how unlike the others it still is after the best of these; ``nearest``,
+        the number of the most similar usual sample.
         """
         found: dict[str, list[np.ndarray]] = {}
         for x in blocks_of(X, self.mean.shape, block_size):
@@ -152,6 +153,9 @@ class Profile:
                 found.setdefault(name, []).append(value)
         values = {name: np.concatenate(value) for name, value in found.items()}
         values["faint"] = self.location[MEASURED.index("contrast")] - values["contrast"]
+        place = MEASURED.index("likeness")
+        values["righted"] = -values["turned"].max(axis=1) - self.location[place]
+        values["righted"] /= self.scale[place]
         values = in_deviations(values, self.location, self.scale)
         values["score"] = combined(values) / self.limit
         values["nearest"] = self.numbers[values["nearest"]]
@@ -207,7 +211,7 @@ def relate(
         "likeness": -seen["like"],
         "turn": seen["turned"].max(axis=1) - seen["like"],
         "distance": seen["away"] - usual["away"][likes].max(axis=1),
-        "detail": np.average(texture, axis=1, weights=usual["finest"]),
+        "detail": np.average(texture, axis=1, weights=usual["fine"]),
         "level": seen["level"],
         "contrast": seen["contrast"],
         "cover": seen["flat"] - usual["flat"][likes].mean(axis=1),
@@ -233,7 +237,7 @@ def fit_profile(subspace: Any, X: Any, weights: np.ndarray | None) -> Profile:
     metric, _ = Metric.of(*seen_by, all_of_them, SHRINK)
     seen = observe(x, mean, bases, floor, metric)
     seen["view"] = view(x)
-    usual = {"finest": finest(bases, mean.shape)}
+    usual = {"fine": fine(bases, mean.shape)}
     kept = np.arange(len(x))
     several, central = of_several_kinds(seen["energies"], seen["view"])
     for _ in range(ROUNDS if several else 1):
