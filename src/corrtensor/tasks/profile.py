@@ -234,9 +234,11 @@ def fit_profile(subspace: Any, X: Any, weights: np.ndarray | None) -> Profile:
     seen = observe(x, mean, bases, floor, metric)
     seen["view"] = view(x)
     usual = {"finest": finest(bases, mean.shape)}
-    kept = able = eligible(seen["energies"], seen["view"])
-    for _ in range(ROUNDS):
-        rows = kept[np.linspace(0, len(kept) - 1, min(REFERENCES, len(kept))).astype(int)]
+    kept = np.arange(len(x))
+    several, central = of_several_kinds(seen["energies"], seen["view"])
+    for _ in range(ROUNDS if several else 1):
+        rows = kept if several else central
+        rows = rows[np.linspace(0, len(rows) - 1, min(REFERENCES, len(rows))).astype(int)]
         references = normalised(seen["view"][rows])
         seen |= compare(seen["view"], references)
         usual |= {name: seen[name][rows] for name in ("energies", "away", "flat")}
@@ -247,25 +249,25 @@ def fit_profile(subspace: Any, X: Any, weights: np.ndarray | None) -> Profile:
         location, scale = usually(values)
         score = combined(in_deviations(values, location, scale))
         limit = LIMIT * float(np.quantile(score[kept], 0.75)) or 1.0
-        kept = able[score[able] <= USUAL * limit]
+        kept = np.flatnonzero(score <= USUAL * limit)
     return Profile(
         unit, mean, bases, floor, metric, references, numbers[rows], local, usual,
         location, scale, limit,
     )  # fmt: skip
 
 
-def eligible(energies: np.ndarray, small: np.ndarray) -> np.ndarray:
-    """Return the samples among which likes are sought.
+def of_several_kinds(energies: np.ndarray, small: np.ndarray) -> tuple[bool, np.ndarray]:
+    """Tell whether samples are of several kinds, and which are the most usual ones in texture.
 
-    These are the most usual ones in texture. Where likes tell much of the texture of even these,
-    there are several kinds, any of which may be missing among them: then it is all samples.
+    They are if likes tell much of the texture of even these: then any kind may be missing among
+    them, and likes are sought among all that turn out to be usual.
     """
     odd = fit_normal(energies).log_distance(energies)
     central = np.flatnonzero(odd <= np.quantile(odd, KEPT[0]))
     E = energies[central]
     likes = compare(small[central], normalised(small[central]))["likes"]
     untold = (E - E[likes].mean(axis=1)).var(axis=0).sum()
-    return np.arange(len(odd)) if untold < (1 - TOLD) * E.var(axis=0).sum() else central
+    return bool(untold < (1 - TOLD) * E.var(axis=0).sum()), central
 
 
 def usually(values: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
