@@ -28,7 +28,7 @@ __all__ = ["CASES", "SETS", "Cells"]
 
 SETS = ("ORL", "Yale", "USPS", "LFW colour", "palms", "MNIST")
 # Peers take minutes each: last, and not on all sets.
-PEERS, COMPARED = ("soft-impute", "KNN", "partial_tucker", "pursuit"), ("ORL", "LFW colour")
+PEERS, COMPARED = ("soft-impute", "KNN", "partial_tucker", "pursuit"), ("ORL",)
 MISSING = ("CorrTensor", *PEERS[:3])
 BAD = ("CorrTensor(cells=True)", "least squares")
 CASES: dict[str, tuple[str, ...]] = {

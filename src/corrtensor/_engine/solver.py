@@ -171,8 +171,7 @@ def solve(
                 if source.calm():
                     status, before = "", None
                     continue
-            known = (source.cores, source.pull)
-            seen = Snapshot(state, loss, tuple(objective), s * unit**2, bool(status), *known)
+            seen = Snapshot(state, loss, tuple(objective), s * unit**2, bool(status), *source.kept)
             if options.observe is not None and options.observe(seen):
                 status = status or "stopped"
             if status:

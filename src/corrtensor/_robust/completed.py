@@ -192,6 +192,11 @@ class CompletedSource(Source):
         """How much a missing cell counts."""
         return self.model.pull
 
+    @property
+    def kept(self) -> tuple[np.ndarray | None, float]:
+        """Cores and pull."""
+        return self.cores, self.pull
+
     def recall(self, state: State, cores: np.ndarray | None, pull: float) -> None:
         """Go on from a state that was left with these cores and this pull."""
         if cores is not None:

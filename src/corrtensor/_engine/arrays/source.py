@@ -282,9 +282,9 @@ class Source:
         return False
 
     @property
-    def pull(self) -> float:
-        """How much a missing cell counts."""
-        return 0.0
+    def kept(self) -> tuple[np.ndarray | None, float]:
+        """What is needed to go on from here beside a state: cores, and the pull of gaps."""
+        return None, 0.0
 
     def recall(self, state: Any, cores: np.ndarray | None, pull: float) -> None:
         """Go on from a state that was left with these cores: complete samples need none."""
