@@ -32,6 +32,70 @@ class Fault:
 
 
 FAULTS = [
+    # cells
+    Fault(
+        "doubted cells are moved to the other side of the fit",
+        "_robust/cells.py",
+        "flat[doubted] = v * r",
+        "flat[doubted] = -v * r",
+        "cells",
+    ),
+    Fault(
+        "what is missing costs nothing and weighs all the same",
+        "_robust/cells.py",
+        "squares *= cells / np.maximum(cells - gaps, 1)",
+        "squares *= 1",
+        "cells",
+    ),
+    Fault(
+        "the edge of the cap is not a root",
+        "_robust/cells.py",
+        "math.sqrt(EDGE) * wider",
+        "EDGE * wider",
+        "cells",
+    ),
+    Fault(
+        "cores of new samples are drawn away from the usual ones",
+        "_robust/cells.py",
+        "project(block.moved, self.U) - cost * Z",
+        "project(block.moved, self.U) + cost * Z",
+        "cells",
+    ),
+    Fault(
+        "the pull of a missing cell is not in the objective",
+        "_robust/cells.py",
+        "squares += self.pull * row_squares(away)",
+        "squares += 0",
+        "cells",
+    ),
+    Fault(
+        "missing cells are pulled away from the usual place",
+        "_robust/cells.py",
+        "R += x.dtype.type(self.pull) * away",
+        "R -= x.dtype.type(self.pull) * away",
+        "cells",
+    ),
+    Fault(
+        "the scale of a cell has no floor",
+        "_robust/doubt.py",
+        "np.maximum(np.where(np.isnan(away), typical, away), typical)",
+        "np.where(np.isnan(away), typical, away)",
+        "cells",
+    ),
+    Fault(
+        "masks of blocks are not looked at",
+        "_engine/arrays/source.py",
+        "x = np.asarray(with_gaps(x))",
+        "x = np.asarray(x)",
+        "cells inputs",
+    ),
+    Fault(
+        "prior weights know nothing of the pace",
+        "_robust/completed.py",
+        "return given - np.log(self.block[-1].pace)",
+        "return given + np.log(self.block[-1].pace)",
+        "cells",
+    ),
     # solver
     Fault(
         "exact fits count for the scale",

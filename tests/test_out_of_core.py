@@ -237,7 +237,7 @@ MEASURE = """
     def resident(field):
         lines = open("/proc/self/status").read().splitlines()
         return next(int(l.split()[1]) for l in lines if l.startswith(field)) / 1024
-    X = np.memmap(sys.argv[1], np.uint8, "r", shape=(int(sys.argv[2]), 100, 100))
+    X = np.memmap(sys.argv[1], "{dtype}", "r", shape=(int(sys.argv[2]), 100, 100))
     before = resident("VmRSS")
     model = ct.{fit}
     model.residuals(X)
@@ -245,8 +245,8 @@ MEASURE = """
 """
 
 
-def peak_of_fit(path, n, fit):
-    code = textwrap.dedent(MEASURE.format(fit=fit))
+def peak_of_fit(path, n, fit, dtype="uint8"):
+    code = textwrap.dedent(MEASURE.format(fit=fit, dtype=dtype))
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", code, str(path), str(n)],
         capture_output=True,
@@ -277,6 +277,23 @@ def test_resident_memory_stays_small(n, fit, tmp_path):
             file.write(rng.integers(0, 255, 50 * 10_000, dtype=np.uint8).tobytes())
     before, peak = peak_of_fit(path, n, fit)
     assert peak <= 400, (before, peak)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_resident_memory_stays_small_where_cells_are_missing(tmp_path):
+    n, path = 107_000, tmp_path / "sparse.bin"
+    with open(path, "wb") as file:
+        file.truncate(n * 40_000)
+        rng = np.random.default_rng(0)
+        for at in range(0, n, n // 40):
+            x = rng.random((50, 10_000), dtype=np.float32)
+            x[rng.random(x.shape) < 0.2] = np.nan
+            file.seek(at * 40_000)
+            file.write(x.tobytes())
+    before, peak = peak_of_fit(path, n, "CorrTensor((10, 10), max_iter=2).fit(X)", "float32")
+    assert peak <= 500, (before, peak)
 
 
 def test_general_estimator_on_disk_keeps_its_class(stack, tmp_path):

@@ -188,7 +188,7 @@ class CompletedSource(Source):
         return np.zeros((self.n_samples, *model.core_shape), self.dtype)
 
     @property
-    def pull(self) -> float:  # type: ignore[override]
+    def pull(self) -> float:
         """How much a missing cell counts."""
         return self.model.pull
 
@@ -319,7 +319,9 @@ class NewSource(Source):
 
     def measure(self, task: Any, **per_sample: np.ndarray | None) -> Part:
         """Run a pass that measures residuals."""
-        return self.inner.reduce(NewPass(task, self.model), **per_sample)
+        # Residuals are those of the best cores, as in a fit, and not of the likeliest.
+        free = replace(self.model, prior=0.0)
+        return self.inner.reduce(NewPass(task, free), **per_sample)
 
 
 def completed(

@@ -68,7 +68,6 @@ class Source:
     # What is known of samples with missing cells: see corrtensor._robust.completed.
     share: np.ndarray | None = None
     cores: np.ndarray | None = None
-    pull = 0.0
     # Whether passes run in this process and share its memory.
     here = True
 
@@ -281,6 +280,11 @@ class Source:
     def calm(self) -> bool:
         """Take no longer steps than are proven to descend; tell whether that is news."""
         return False
+
+    @property
+    def pull(self) -> float:
+        """How much a missing cell counts."""
+        return 0.0
 
     def recall(self, state: Any, cores: np.ndarray | None, pull: float) -> None:
         """Go on from a state that was left with these cores: complete samples need none."""
