@@ -41,8 +41,8 @@ MISSES = """\
 * Half of a digit is an ordinary stroke, and blur of 16 x 16 pictures hardly shows.
 * Six pictures that are covered alike, or that show the same other object, are likes of each other:
   in one draw of ORL they hide one another.
-* With nothing damaged, the oddest hundredth is flagged, and up to 1.7 % in a mixed folder. A set
-  may hold more: of handwritten ones 6.5 %, those with serifs, stray dots or a bend.
+* With nothing damaged, the oddest hundredth is flagged, up to 1.7 % in a mixed folder. A set may
+  hold more: of handwritten ones 6.5 %, those with serifs, stray dots or a bend.
 """
 
 
