@@ -229,6 +229,14 @@ def test_where_doubt_is_about_strokes_no_cell_is_doubted(data_dir):
     assert (model.cell_weights(X[:50]) == 1).all()
 
 
+def test_ranks_that_follow_errors_doubt_nothing_and_say_so(images):
+    bad, _ = spoil(images, missing=0, bad=0.05)
+    with pytest.warns(UserWarning, match=r"cores of \(6, 5\) follow most of .* smaller ranks"):
+        model = ct.CorrTensor((6, 5), cells=True).fit(bad)
+    assert (model.cell_weights(bad) == 1).all()
+    assert_array_equal(model.repair(bad), bad)
+
+
 def test_a_missing_block_of_a_new_sample_is_repaired_by_what_is_usual():
     rng = np.random.default_rng(5)
     size = np.outer(*(2.0 ** -np.arange(a) for a in (5, 5)))

@@ -75,7 +75,7 @@ def test_there_are_enough_of_every_kind():
     kinds = {one.kind for one in crafted.CASES.values()}
     assert len(crafted.CASES) >= 40
     assert kinds >= {"folder", "picture", "npy", "npz", "mat", "hdf5", "zarr", "tiff", "video"}
-    assert kinds >= {"labels", "model", "cluster", "array", "names", "output"}
+    assert kinds >= {"labels", "model", "cluster", "names", "output"}
 
 
 def test_the_trial_of_cases_can_fail(tmp_path, monkeypatch):

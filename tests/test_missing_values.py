@@ -10,6 +10,7 @@ from sklearn.base import clone
 import corrtensor as ct
 from corrtensor._engine.arrays.disk import unmapped
 from corrtensor.io import open_samples
+from corrtensor.tasks import find_duplicates
 
 SENTINEL = -999
 
@@ -143,14 +144,15 @@ def test_the_detector_fills_gaps_wherever_they_are(torn, kind, tmp_path):
     found = ct.TensorOutlierDetector(ct.CorrTensor((2, 2))).fit(X)
     same = ct.TensorOutlierDetector(ct.CorrTensor((2, 2))).fit(torn)
     ours = np.asarray(found.score_samples(X))
-    assert_allclose(ours, same.score_samples(torn), rtol=1e-6)
+    # Chunks are added up in another order; a score is a difference that may be near zero.
+    assert_allclose(ours, same.score_samples(torn), rtol=1e-6, atol=1e-6)
     assert np.isfinite(ours).all()
 
 
 def test_copies_with_gaps_are_copies(torn):
     X = torn.copy()
     X[40] = X[3]
-    assert ct.tasks.find_duplicates(X).groups == ((3, 40),)
+    assert find_duplicates(X).groups == ((3, 40),)
 
 
 def test_xarray_comes_back_whole(torn):

@@ -280,7 +280,7 @@ def test_an_old_page_stays_when_something_fails(tmp_path, model, images):
     path = tmp_path / "page.html"
     path.write_text("old")
     broken = images.copy()
-    broken[3, 0, 0] = np.nan
+    broken[3, 0, 0] = np.inf
     with pytest.raises(ValueError, match="sample 3"):
         write_page(path, model, broken)
     assert path.read_text() == "old"

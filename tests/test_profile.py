@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from PIL import Image, ImageFilter
 from scipy.ndimage import gaussian_filter
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import roc_auc_score
@@ -97,7 +98,35 @@ def test_strangers_that_the_subspace_explains(faces):
     strange = np.arange(130) >= 100
     model = TensorOutlierDetector().fit(faces)
     assert roc_auc_score(strange, model.subspace_.residuals(faces)) < 0.2
-    assert roc_auc_score(strange, -model.score_samples(faces)) > 0.9
+    assert roc_auc_score(strange, -model.score_samples(faces)) > 0.98
+
+
+def made_kinds(n, seed=0):
+    """Five kinds of colour pictures; only the last one is coloured."""
+    rng = np.random.default_rng(seed)
+    kinds = []
+    for k in range(5):
+        shapes = gaussian_filter(rng.normal(size=(6, 20, 20)), (0, 2 + k, 2 + k))
+        shapes /= shapes.std(axis=(1, 2), keepdims=True)
+        parts = 1 + 0.3 * rng.normal(size=(n, 6))
+        grain = 0.05 * (1 + k) * rng.normal(size=(n, 20, 20))
+        grey = np.tensordot(parts, shapes, 1) + grain
+        tint = (k == 4) * ([0.5, 0, -0.5] + 0.1 * rng.normal(size=(n, 1, 1, 3)))
+        kinds.append(grey[..., None] * (1 + tint))
+    return np.concatenate(kinds)
+
+
+def test_none_of_several_kinds_is_odd():
+    """A kind that differs from all others, like the only coloured one, is not seen as damage."""
+    X = made_kinds(60)
+    kind = np.repeat(np.arange(5), 60)
+    flagged = TensorOutlierDetector().fit_predict(X) == -1
+    assert flagged.mean() <= 0.02
+    damaged = [3, 100, 260, 299]
+    X[damaged] = X[damaged].swapaxes(1, 2)[:, ::-1]
+    score = -TensorOutlierDetector().fit(X).score_samples(X)
+    assert set(np.argsort(-score)[:4]) == set(damaged)
+    assert np.median(score[kind == 4]) < 0.5
 
 
 @pytest.mark.parametrize("factor", [1e-80, 1e-3, 255.0, 1e80])
@@ -187,3 +216,25 @@ def test_a_frozen_model_of_the_same_samples_changes_nothing(faces):
     frozen = TensorOutlierDetector(FrozenEstimator(ct.CorrTensor((10, 10)).fit(X))).fit(X)
     assert_array_equal(fresh.score_samples(X), frozen.score_samples(X))
     assert fresh.offset_ == frozen.offset_
+
+
+def test_of_enlarged_pictures_the_blurred_one_is_no_noise(faces):
+    """The finest detail of enlarged pictures is the rounding of their pixels."""
+    large = [Image.fromarray((255 * face).astype(np.uint8)).resize((75, 75)) for face in faces[:90]]
+    large[5] = large[5].filter(ImageFilter.GaussianBlur(4))
+    X = np.stack([np.asarray(picture) for picture in large])
+    assert TensorOutlierDetector().fit(X).explain(X[5:6])[0][0] == "blurred"
+
+
+def test_only_what_a_turn_makes_usual_was_turned():
+    """Views of one scene: noise, or a covered one, resembles none of them in any position."""
+    rng = np.random.default_rng(0)
+    scene = load_faces().images[0]
+    shifts = rng.integers(-1, 2, (80, 2))
+    X = np.stack([rng.uniform(0.9, 1.1) * np.roll(scene, by, (0, 1)) for by in shifts])
+    X += 0.01 * rng.normal(size=X.shape)
+    X[3], X[4, :, :12], X[5] = rng.uniform(size=X[3].shape), 0, X[5, ::-1, ::-1]
+    noise, covered, turned = TensorOutlierDetector().fit(X).explain(X[3:6])
+    positions = {"turned by 90°", "upside down", "negative"}
+    assert not positions & {*noise, *covered}
+    assert turned[0] == "upside down"

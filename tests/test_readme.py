@@ -119,6 +119,8 @@ def test_commands_of_the_readme_run(tmp_path, monkeypatch):
         "clean",
         "cores.npy",
         "clusters.csv",
+        "mended",
+        "replaced",
     }
     assert {path.name for path in tmp_path.iterdir()} == made | {"faces", "new-faces", "names.csv"}
     assert np.load("cores.npy").shape == (24, 20, 20)

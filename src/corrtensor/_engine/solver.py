@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 
@@ -136,9 +137,7 @@ def solve(
     # A mode at its full rank loses nothing and never changes: it need not be projected.
     thin = [U is not None and U.shape[1] < U.shape[0] for U in start.factors]
     state = measured(source, thinned(start, thin))
-    s, norms = state.squares, state.norms
-    assert s is not None  # noqa: S101
-    assert norms is not None  # noqa: S101
+    s, norms = cast(np.ndarray, state.squares), cast(np.ndarray, state.norms)
     if options.resume is None:
         loss = calibrated(loss, source, state, sample_weight)
         objective = [cost_of(loss, s * unit**2, counted)]

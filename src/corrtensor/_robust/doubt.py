@@ -36,6 +36,14 @@ DRAWN_BY_HAND = (
     "drawings and digits, where strokes would be taken for errors: no cell is doubted"
 )
 
+# With more than half as many numbers in a core as there are cells, the fit follows the larger part
+# of an error in a single cell.
+MOST_NUMBERS = 0.5
+FOLLOWED = (
+    "cells=True: cores of {core} follow most of an error in a single cell of {shape}: no cell is "
+    "doubted; give smaller ranks"
+)
+
 
 def spread_of(R: np.ndarray) -> np.ndarray:
     """Return how far good cells stray at each place: never less than cells do on the whole."""
@@ -69,6 +77,11 @@ def doubted_start(
     start = replace(start, norms=None, squares=None, counted=None)
     plain = replace(solve(some, start, Power(2.0), options.brief(1)).state, squares=None)
     kept, cores = residual_cells(some), some.cores.copy()
+    core, shape = some.cores.shape[1:], source.sample_shape
+    if math.prod(core) > MOST_NUMBERS * math.prod(shape):
+        warnings.warn(FOLLOWED.format(core=core, shape=shape), UserWarning, stacklevel=7)
+        source.settle(plain, np.full(shape, math.inf))
+        return plain, spread_of(kept), math.inf
     for wider in WIDER:
         solved, sigma = plain, spread_of(kept)
         some.recall(plain, cores.copy(), some.pull)

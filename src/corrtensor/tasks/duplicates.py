@@ -23,8 +23,9 @@ from corrtensor.tasks.views import is_picture, normalised, view
 # Sides of the view behind a fingerprint; entries of one of samples that are no pictures.
 SIDE, ENTRIES = 16, 256
 # How much copies differ at most, as above, and in all. In folders of faces, palms and digits the
-# copies came to 0.008 (faces of 112 x 92 to 0.001), different pictures to 0.015.
-NEAR, FAR = 0.01, 0.2
+# copies came to 0.008 (faces of 112 x 92 to 0.001), different pictures to 0.015. A smaller distance
+# than ``LEAST`` counts as that: small pictures that were enlarged have no fine detail.
+NEAR, LEAST, FAR = 0.01, 0.05, 0.2
 # Their brightness differs by less than this many usual contrasts, and contrast by this factor.
 LEVEL, CONTRAST = 0.1, 1.25
 # Leading directions, samples these are learned from, how many candidates each sample has, and how
@@ -175,7 +176,7 @@ def pairs(
         i, j, d = row + lo, near[row, place], d[row, place]
         f = np.linalg.norm(ask[i] - flat[j], axis=1)
         low, high = np.minimum(contrast[i], contrast[j]), np.maximum(contrast[i], contrast[j])
-        alike = (i != j) & (f <= FAR) & (d**2 <= NEAR * np.maximum(f, NEAR))
+        alike = (i != j) & (f <= FAR) & (d**2 <= NEAR * np.maximum(f, LEAST))
         alike &= np.abs(level[i] - level[j]) <= LEVEL * usual
         alike &= high <= CONTRAST * low + 1e-3 * usual
         found += list(zip(i[alike].tolist(), j[alike].tolist(), strict=True))

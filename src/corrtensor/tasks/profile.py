@@ -37,7 +37,7 @@ from corrtensor._engine.arrays.source import Source
 from corrtensor._engine.containers import bare
 from corrtensor._engine.shapes import check_finite, is_on_disk, refuse_infinite
 from corrtensor._robust.metric import Metric, see
-from corrtensor.tasks.shells import directions, finest, shell_energies
+from corrtensor.tasks.shells import directions, fine, shell_energies
 from corrtensor.tasks.views import ITSELF, closest, correlations, normalised, turn, turns, view
 
 # The parts of the score, and what only helps to put it in words.
@@ -139,8 +139,9 @@ class Profile:
         """Return what is measured of samples, in standard deviations above the usual.
 
         Beside ``MEASURED``: ``score``, 1 at the limit; ``faint``, the logarithm of how much less
-        contrast than usual there is; ``turned``, the likeness after each turn
-        and of the negative; and ``nearest``, the number of the most similar usual sample.
+        contrast than usual there is; ``turned``, the likeness after each turn and of the negative,
+        and ``righted``, how unlike the others it still is after the best of these; ``nearest``,
+        the number of the most similar usual sample.
         """
         found: dict[str, list[np.ndarray]] = {}
         for x in blocks_of(X, self.mean.shape, block_size):
@@ -152,6 +153,9 @@ class Profile:
                 found.setdefault(name, []).append(value)
         values = {name: np.concatenate(value) for name, value in found.items()}
         values["faint"] = self.location[MEASURED.index("contrast")] - values["contrast"]
+        place = MEASURED.index("likeness")
+        values["righted"] = -values["turned"].max(axis=1) - self.location[place]
+        values["righted"] /= self.scale[place]
         values = in_deviations(values, self.location, self.scale)
         values["score"] = combined(values) / self.limit
         values["nearest"] = self.numbers[values["nearest"]]
@@ -207,7 +211,7 @@ def relate(
         "likeness": -seen["like"],
         "turn": seen["turned"].max(axis=1) - seen["like"],
         "distance": seen["away"] - usual["away"][likes].max(axis=1),
-        "detail": np.average(texture, axis=1, weights=usual["finest"]),
+        "detail": np.average(texture, axis=1, weights=usual["fine"]),
         "level": seen["level"],
         "contrast": seen["contrast"],
         "cover": seen["flat"] - usual["flat"][likes].mean(axis=1),
@@ -233,10 +237,12 @@ def fit_profile(subspace: Any, X: Any, weights: np.ndarray | None) -> Profile:
     metric, _ = Metric.of(*seen_by, all_of_them, SHRINK)
     seen = observe(x, mean, bases, floor, metric)
     seen["view"] = view(x)
-    usual = {"finest": finest(bases, mean.shape)}
-    kept = able = eligible(seen["energies"], seen["view"])
-    for _ in range(ROUNDS):
-        rows = kept[np.linspace(0, len(kept) - 1, min(REFERENCES, len(kept))).astype(int)]
+    usual = {"fine": fine(bases, mean.shape)}
+    kept = np.arange(len(x))
+    several, central = of_several_kinds(seen["energies"], seen["view"])
+    for _ in range(ROUNDS if several else 1):
+        rows = kept if several else central
+        rows = rows[np.linspace(0, len(rows) - 1, min(REFERENCES, len(rows))).astype(int)]
         references = normalised(seen["view"][rows])
         seen |= compare(seen["view"], references)
         usual |= {name: seen[name][rows] for name in ("energies", "away", "flat")}
@@ -247,25 +253,25 @@ def fit_profile(subspace: Any, X: Any, weights: np.ndarray | None) -> Profile:
         location, scale = usually(values)
         score = combined(in_deviations(values, location, scale))
         limit = LIMIT * float(np.quantile(score[kept], 0.75)) or 1.0
-        kept = able[score[able] <= USUAL * limit]
+        kept = np.flatnonzero(score <= USUAL * limit)
     return Profile(
         unit, mean, bases, floor, metric, references, numbers[rows], local, usual,
         location, scale, limit,
     )  # fmt: skip
 
 
-def eligible(energies: np.ndarray, small: np.ndarray) -> np.ndarray:
-    """Return the samples among which likes are sought.
+def of_several_kinds(energies: np.ndarray, small: np.ndarray) -> tuple[bool, np.ndarray]:
+    """Tell whether samples are of several kinds, and which are the most usual ones in texture.
 
-    These are the most usual ones in texture. Where likes tell much of the texture of even these,
-    there are several kinds, any of which may be missing among them: then it is all samples.
+    They are if likes tell much of the texture of even these: then any kind may be missing among
+    them, and likes are sought among all that turn out to be usual.
     """
     odd = fit_normal(energies).log_distance(energies)
     central = np.flatnonzero(odd <= np.quantile(odd, KEPT[0]))
     E = energies[central]
     likes = compare(small[central], normalised(small[central]))["likes"]
     untold = (E - E[likes].mean(axis=1)).var(axis=0).sum()
-    return np.arange(len(odd)) if untold < (1 - TOLD) * E.var(axis=0).sum() else central
+    return bool(untold < (1 - TOLD) * E.var(axis=0).sum()), central
 
 
 def usually(values: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:

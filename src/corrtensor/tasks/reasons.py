@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-NO_REASON = "unusual, no single reason"
+NO_REASON, UNLIKE = "unusual, no single reason", "unlike all others"
 # Something is said of samples beyond this share of the cut.
 NEAR = 0.5
 # Robust standard deviations at which something stands out, and how much darker is dark.
@@ -31,9 +31,11 @@ def in_words(one: dict[str, np.ndarray]) -> tuple[str, ...]:
     """Return the one or two things that stand out of one sample, the clearest first."""
     if one["faint"] > math.log(NEXT_TO_NONE):
         return ("nearly constant",)
+    # A sample was turned if turning it back takes away most of what makes it unlike the others.
+    turn = float(one["turn"]) if one["righted"] < one["likeness"] / 2 else 0.0
     turned = TURNED[-len(one["turned"]) :][int(one["turned"].argmax())]
     candidates = [
-        (float(one["turn"]), CLEAR, turned),
+        (turn, CLEAR, turned),
         (float(one["detail"]), CLEAR, "noise-like"),
         (-float(one["detail"]), CLEAR, "blurred"),
         (float(one["cover"]), COVERED, "partly covered"),
@@ -41,8 +43,13 @@ def in_words(one: dict[str, np.ndarray]) -> tuple[str, ...]:
         (-float(one["level"]), FAR, "dark"),
         (float(one["contrast"]), FAR, "high contrast"),
         (-float(one["contrast"]), FAR, "dark" if one["level"] < -DARKER else "faint"),
-        (float(one["likeness"]), CLEAR, "unlike all others"),
+        (float(one["likeness"]), CLEAR, UNLIKE),
     ]
     clear = sorted((c for c in candidates if c[0] > c[1]), key=lambda c: -c[0] / c[1])
-    # What is dark is dark by both its brightness and its contrast, and that is one reason.
-    return tuple(dict.fromkeys(words for _, _, words in clear))[:2]
+    # What is dark is dark by both its brightness and its contrast, and that is one reason. Without
+    # contrast there is no detail either, and what was turned is unlike the others by that.
+    words = dict.fromkeys(words for _, _, words in clear)
+    for one_reason, other in (("dark", "blurred"), ("faint", "blurred"), (turned, UNLIKE)):
+        if one_reason in words:
+            words.pop(other, None)
+    return tuple(words)[:2]

@@ -44,9 +44,12 @@ def shells(size: int) -> list[int]:
     return edges if size > 0 else [0]
 
 
-def finest(bases: tuple[np.ndarray | None, ...], shape: tuple[int, ...]) -> np.ndarray:
-    """Return 1 for the shells of finest detail: the last ones of the first two modes."""
+def fine(bases: tuple[np.ndarray | None, ...], shape: tuple[int, ...]) -> np.ndarray:
+    """Return 1 for the shells of fine detail: the finer half of those of the first two modes.
+
+    The last one alone would not do: of pictures that were enlarged it holds nothing but rounding.
+    """
     counts = [1 if U is None else len(shells(a)) - 1 for a, U in zip(shape, bases, strict=True)]
     marks = np.zeros(counts)
-    marks[tuple(slice(-1, None) if n < 2 else slice(None) for n in range(len(counts)))] = 1.0
+    marks[tuple(slice(c // 2 if n < 2 else 0, None) for n, c in enumerate(counts))] = 1.0
     return marks.reshape(-1)
