@@ -240,6 +240,18 @@ def test_pages_and_table_hold_the_same_list(folder, tmp_path):
     assert rows == names[:50]
 
 
+def test_a_sample_on_the_cut_is_on_the_same_side_everywhere(faces, tmp_path):
+    """Of 81 samples a tenth: the cut is the score of the ninth."""
+    np.save(tmp_path / "x.npy", faces[:81])
+    run("outliers", tmp_path / "x.npy", "--contamination", "0.1", "--csv", tmp_path / "o.csv",
+        "--report", tmp_path / "o.html")  # fmt: skip
+    text = (tmp_path / "o.html").read_text(encoding="utf-8")
+    data = json.loads(re.search(r'<script type="application/json"[^>]*>(.*?)</script>', text)[1])
+    assert min(abs(score / data["cut"] - 1) for score in data["score"]) < 1e-5
+    flagged = [row["outlier"] == "1" for row in read_table(tmp_path / "o.csv")]
+    assert [score > data["cut"] for score in data["score"]] == flagged
+
+
 def test_skipped_files_are_in_the_table_and_on_the_page(folder, tmp_path):
     where = tmp_path / "faces"
     shutil.copytree(folder, where)

@@ -134,7 +134,9 @@ def page_data(
     groups, flagged = ranking.duplicates.groups, int(ranking.flagged.sum())
     cards = gallery(draw, ranking, shown, words, order[: min(MOST, flagged + BEYOND)].tolist())
     chart = histogram(ranking)
-    scores = [round(float(ranking.scores[i]), 4) for i in order]
+    # As many digits as tell on which side of the cut a sample lies.
+    scores = [float(f"{ranking.scores[i]:.9g}") for i in order]
+    copies = sum(map(len, groups)) - len(groups)
     return {
         "title": readable(title),
         "kind": draw.painter.view.kind,
@@ -143,7 +145,7 @@ def page_data(
         "tiles": [
             (f"{len(shown):,}", "samples"),
             (f"{flagged:,}", "above the cut"),
-            (f"{sum(map(len, groups)) - len(groups):,}", f"copies, in {len(groups)} groups"),
+            (f"{copies:,}", "copy of another" if copies == 1 else "copies of others"),
             (f"{len(skipped):,}", "files skipped"),
         ],
         "histogram": chart,
@@ -156,6 +158,7 @@ def page_data(
             ]
             for g in groups[:MOST_GROUPS]
         ],
+        "sizes": [len(group) for group in groups[:MOST_GROUPS]],
         "more_groups": max(0, len(groups) - MOST_GROUPS),
         "twins": [
             f"{shown[i]} is a {how} twin of {shown[j]}"
