@@ -74,7 +74,7 @@ def test_a_copy_differs_in_fine_detail(faces, fine, copies):
     x = faces.astype(float)
     rng = np.random.default_rng(0)
     what = rng.normal(size=(5, 25, 25)) if fine else np.linspace(-1, 1, 25)[None, None] + 0 * x[:5]
-    size = 0.1 * x[:5].std(axis=(1, 2), keepdims=True)
+    size = 0.035 * x[:5].std(axis=(1, 2), keepdims=True)
     made = x[:5] + size * what / what.std(axis=(1, 2), keepdims=True)
     assert len(find_duplicates(np.concatenate([x, made])).groups) == copies
 
