@@ -19,7 +19,7 @@ def test_the_page_is_what_its_records_say():
     assert (DOCS / "cells.md").read_text(encoding="utf-8") == cells_page(RECORDS)
 
 
-# Where a bar is missed, as the page and method.md say; what comes to hold must leave the list.
+# Where a bar is missed, as the page says; what comes to hold must leave the list.
 MISSED: dict[str, dict[str, set[str]]] = {
     "ORL": {
         "missing 40 %": {"cost"},
@@ -67,7 +67,7 @@ MISSED: dict[str, dict[str, set[str]]] = {
 
 
 def each_bar():
-    missed = pytest.mark.xfail(strict=True, reason="the page says so, and method.md why")
+    missed = pytest.mark.xfail(strict=True, reason="the page says so")
     for record in RECORDS:
         data, case = record["case"]["data"], record["case"]["wrong"]
         if record["method"].startswith("CorrTensor"):
