@@ -87,7 +87,14 @@ FAULTS = [
         "_engine/arrays/source.py",
         "x = np.asarray(with_gaps(x))",
         "x = np.asarray(x)",
-        "cells inputs",
+        "cells",
+    ),
+    Fault(
+        "masks are ignored on Dask",
+        "_engine/transformer.py",
+        "map_blocks(with_gaps, dtype=kind",
+        "map_blocks(np.asarray, dtype=kind",
+        "cells",
     ),
     Fault(
         "prior weights know nothing of the pace",

@@ -160,6 +160,19 @@ def test_masks_and_gaps_are_the_same(images):
     assert_array_equal(by_nan.repair(Y), by_mask.repair(np.ma.array(images, mask=gaps)))
 
 
+def test_what_an_array_on_disk_masks_is_missing(images):
+    Y, gaps = spoil(images, bad=0)
+
+    class Stored:
+        shape, dtype, ndim = images.shape, images.dtype, 3
+
+        def __getitem__(self, rows):
+            return np.ma.array(images[rows], mask=gaps[rows])
+
+    by_nan, by_mask = (ct.CorrTensor((3, 2)).fit(X) for X in (Y, Stored()))
+    assert_allclose(by_nan.mean_, by_mask.mean_, rtol=1e-12)
+
+
 def test_bad_cells_are_found_and_do_no_harm():
     rng = np.random.default_rng(3)
     X = low_rank(3, 120) + 0.02 * rng.normal(size=(120, 12, 10))
@@ -308,7 +321,8 @@ def test_wherever_the_samples_are(torn, in_memory, tmp_path, kind):
     else:
         da = pytest.importorskip("dask.array")
         X = da.from_array(torn, chunks=(90, 8, 7))
-        X = X if kind == "dask" else da.ma.masked_invalid(X)
+        if kind == "masked dask":
+            X = da.ma.masked_array(da.where(da.isnan(X), 7.0, X), mask=da.isnan(X))
     model = ct.CorrTensor((3, 2), cells=in_memory.cells, block_size=50).fit(X)
     same(model, in_memory)
     if kind == "masked dask":

@@ -2,7 +2,7 @@
 
 ``subspace`` is the error of held-out clean samples over that of the fit with all cells, ``cells``
 the error at the missing cells over that of its reconstruction, ``cost`` the time of the fit over
-that of the plain fit to the whole samples, one after the other in one process. LFW, palms and MNIST
+that of the plain fit to the whole samples, one after the other in one process. LFW and palms
 were set aside while the defaults were chosen.
 """
 
