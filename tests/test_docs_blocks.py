@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from corrtensor.cli import build_app
+from corrtensor.io.writing import open_output
 from studies.planted import planted
 
 ROOT = Path(__file__).parents[1]
@@ -49,6 +50,14 @@ def prepare(name):
         start = (ROOT / "docs" / "start.md").read_text(encoding="utf-8")
         made = next(text for _, kind, text in FENCE.findall(start) if kind == "python")
         exec(compile(made, "start.md", "exec"), {})  # noqa: S102
+        frames = np.random.default_rng(0).normal(128, 5, (20, 32, 32)).round()
+        np.save(
+            "cube.npy",
+            np.where(np.arange(640).reshape(20, 1, 32) % 31 == 3, -9999, frames).astype(np.int16),
+        )
+        np.savez("frames.npz", frames)
+        with open_output("clip.mp4", frames.shape, frames.dtype) as write:
+            write(frames)
     if name == "docs/scaling.md":
         import zarr
 

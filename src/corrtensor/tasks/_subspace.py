@@ -29,8 +29,8 @@ from corrtensor.corr_tensor import CorrTensor
 from corrtensor.losses.protocol import weights_of
 from corrtensor.losses.scale import lower_quantile, weighted_quantiles
 
-# Residuals of which half differ by no more than this share are those of the same samples; those of
-# samples with bad cells are found step by step, and never quite.
+# Residuals that differ by no more than this share are those of the same samples; where cells are in
+# doubt they are found step by step, and never quite.
 SAME = 0.02
 
 
@@ -164,7 +164,9 @@ def sample_weights(subspace: Any, X: Any) -> np.ndarray | None:
         return np.asarray(subspace.weights_)
     s = np.asarray(squared_residuals(subspace, X))
     known = getattr(subspace, "residuals_", s[:0])
-    same = known.shape == s.shape and np.median(np.abs(known - s)) <= SAME * np.median(s)
+    same = known.shape == s.shape and np.allclose(
+        known, s, rtol=SAME, atol=SAME * float(np.median(known))
+    )
     return np.asarray(subspace.weights_) if same else weights_of(loss, s)
 
 
