@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from typing import Any
 from rich import box
 from rich.console import Console
 from rich.table import Table
+from sklearn.exceptions import ConvergenceWarning
 
 from corrtensor.demo.figure import save_figure
 from studies.bench import cases
@@ -42,7 +44,9 @@ def main(arguments: list[str] | None = None) -> int:
         help="folder for the record, the plot and the page; by default %(default)s",
     )
     given = parser.parse_args(arguments)
-    with plain_errors():
+    with plain_errors(), warnings.catch_warnings():
+        # Sweeps are counted here, not run to the end.
+        warnings.simplefilter("ignore", ConvergenceWarning)
         given.out.mkdir(parents=True, exist_ok=True)
         return 0 if run(given.out, given.quick) else 1
 
