@@ -243,7 +243,8 @@ def test_where_doubt_is_about_strokes_no_cell_is_doubted(data_dir):
 
 
 def test_ranks_that_follow_errors_doubt_nothing_and_say_so(images):
-    bad, _ = spoil(images, missing=0, bad=0.05)
+    # More than the start is learned from.
+    bad, _ = spoil(np.concatenate([images] * 3), missing=0, bad=0.05)
     with pytest.warns(UserWarning, match=r"cores of \(6, 5\) follow most of .* smaller ranks"):
         model = ct.CorrTensor((6, 5), cells=True).fit(bad)
     assert (model.cell_weights(bad) == 1).all()

@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import zarr
 from numpy.testing import assert_allclose, assert_array_equal
 from PIL import Image
 from sklearn.base import BaseEstimator
@@ -177,6 +178,19 @@ def test_pictures_are_read_at_the_size_of_the_model(folder, model, tmp_path):
     run("transform", model, other, "-o", tmp_path / "cores.npy")
     assert np.load(tmp_path / "cores.npy").shape == (2, 10, 10)
     assert run_json("outliers", other, "--model", model)["n_samples"] == 2
+    zarr.create_array(tmp_path / "faces.zarr", data=open_samples(folder)[:5])
+    run("transform", model, tmp_path / "faces.zarr", "-o", tmp_path / "z.npy")
+    assert len(np.load(tmp_path / "z.npy")) == 5
+
+
+def test_a_model_keeps_what_stands_for_missing(tmp_path):
+    X = np.random.default_rng(0).integers(0, 50, (40, 6, 5))
+    X[::3, 2, 1] = -1
+    np.save(tmp_path / "x.npy", X)
+    run("fit", tmp_path / "x.npy", "--ranks", "2,2", "--missing", "-1", "-o", tmp_path / "m.ct")
+    run("transform", tmp_path / "m.ct", tmp_path / "x.npy", "-o", tmp_path / "cores.npy")
+    expected = ct.load(tmp_path / "m.ct").transform(np.where(X == -1, np.nan, X))
+    assert_allclose(np.load(tmp_path / "cores.npy"), expected)
 
 
 def test_two_ranks_do_for_colour_pictures(tmp_path):

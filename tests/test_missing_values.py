@@ -101,7 +101,12 @@ def test_a_killed_fit_goes_on(marked, tmp_path, monkeypatch):
 
     with pytest.raises(KeyboardInterrupt):
         ct.CorrTensor((2, 2), callback=kill, **options).fit(marked)
-    ct.CorrTensor((2, 2), **options).fit(marked)
+    seen = []
+    model = ct.CorrTensor((2, 2), callback=lambda sweep, *_: seen.append(sweep), **options)
+    model.fit(marked)
+    assert seen[0] > 1
+    plain = ct.CorrTensor((2, 2), missing_values=SENTINEL).fit(marked)
+    assert_allclose(model.mean_, plain.mean_, rtol=1e-8)
 
 
 def test_tasks_and_streams_know_it(marked, torn):

@@ -85,7 +85,8 @@ class CorrTensor(MultilinearSubspace):
         Whether single cells (pixels, bands) may be bad, and not whole samples alone. They are
         then found, count by :meth:`cell_weights`, and :meth:`repair` replaces them. A number is
         the bandwidth, in robust standard deviations of a cell's residual; ``True`` is 4. Sweeps
-        then end at ten times ``tol``. Missing cells, NaN, need no switch.
+        then end at a hundred times ``tol``, as where cells are missing. Missing cells, NaN, need
+        no switch.
     init : {"2dsvd"} or (mean, factors), default="2dsvd"
         Where the sweeps begin: at 2DSVD of the samples that are not rejected, or as given.
     center : {"weighted", "plain", None}, default="weighted"

@@ -115,7 +115,7 @@ class MultilinearSubspace(CallbackSupportMixin, PartialFit, CoreDistances, Likel
     explained_variance_, explained_variance_ratio_ : ndarray of shape ``core_shape_``
         Variance of each entry of the cores, samples counting by their weights, and its share of
         the variance of whole samples. The shares add up to what is explained in all. Of more
-        than 500 tensors, those of single entries come from 500 to 2000 drawn by their weights.
+        than 500 tensors, those of single entries come from at most 2000 drawn by their weights.
     explained_variance_ratio_by_mode_ : tuple of ndarray
         The shares of the directions of each mode, added up over the other modes.
     noise_variance_ : float

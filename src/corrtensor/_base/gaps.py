@@ -20,7 +20,7 @@ def check_missing_values(value: Any, dtype: np.dtype | None = None) -> None:
     if dtype is None or dtype.kind == "f" or np.isnan(value):
         return
     span = np.iinfo(dtype) if dtype.kind in "iu" else None
-    if span is None or value != int(value) or not span.min <= value <= span.max:
+    if span is None or not span.min <= value <= span.max or value != int(value):
         raise ValueError(
             f"missing_values={value!r} cannot occur in X, which holds {dtype}: give the value that "
             "stands for what is missing, or X in floating point"

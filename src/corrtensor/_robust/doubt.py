@@ -75,7 +75,9 @@ def doubted_start(
     places = np.linspace(0, len(counting) - 1, min(size, len(counting))).astype(int)
     some = source.some(counting[np.unique(places)])
     start = replace(start, norms=None, squares=None, counted=None)
-    plain = replace(solve(some, start, Power(2.0), options.brief(1)).state, squares=None)
+    plain = solve(some, start, Power(2.0), options.brief(1)).state
+    # What is known of these few samples is not known of all.
+    plain = replace(plain, norms=None, squares=None, counted=None)
     kept, cores = residual_cells(some), some.cores.copy()
     core, shape = some.cores.shape[1:], source.sample_shape
     if math.prod(core) > MOST_NUMBERS * math.prod(shape):

@@ -63,6 +63,8 @@ def fit(
     ):
         stack = steps.open_stack(voice, where, shape, colour, axis, missing)
         check_ranks_fit(model, stack)
+        if missing is not None and "missing_values" in model.get_params():
+            model.set_params(missing_values=missing)
         from corrtensor.clusters import on_cluster
 
         with on_cluster(cluster, steps.samples_of(stack) if cluster is None else stack.array) as X:

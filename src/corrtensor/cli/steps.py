@@ -36,9 +36,11 @@ def open_stack(
     """
     from corrtensor._base.gaps import Gapped
     from corrtensor.io import open_samples
+    from corrtensor.io.opening import is_zarr
 
     known: Any = getattr(like, "sample_shape_", ())
-    if size is None and os.path.isdir(where) and known[2:] in ((), (3,)) and len(known) > 1:
+    pictures = os.path.isdir(where) and not is_zarr(Path(where))
+    if size is None and pictures and known[2:] in ((), (3,)) and len(known) > 1:
         size, colour = known[:2], len(known) == 3 if colour is None else colour
     with voice.progress("reading images") as update:
         stack = open_samples(where, size=size, colour=colour, axis=axis, progress=update)

@@ -11,6 +11,7 @@ import os
 import struct
 import zipfile
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -155,9 +156,11 @@ def without_fill(array: Any, attributes: Mapping[str, Any]) -> Any:
     for value in values:
         if version == 3 and isinstance(value, str):
             # xarray's way to put a floating-point number into JSON.
-            value = struct.unpack("<d", base64.b64decode(value))[0]
-        for one in np.ravel(np.asarray([] if value is None else value)):
-            if one.dtype.kind in "fiu" and not np.isnan(one):
+            with suppress(ValueError, struct.error):
+                value = struct.unpack("<d", base64.b64decode(value))[0]
+        known = np.ravel(np.asarray([] if value is None else value))
+        for one in known if known.dtype.kind in "fiu" else ():
+            if not np.isnan(one):
                 array = Gapped(array, one.item())
     return array
 

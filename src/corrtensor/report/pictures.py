@@ -114,6 +114,8 @@ def value_limits(values: np.ndarray, dtype: np.dtype | None = None) -> tuple[flo
     """Return the values drawn darkest and brightest: of bytes 0 and 255, else nearly all."""
     if dtype is not None and dtype == np.uint8:
         return 0.0, 255.0
+    if not values.size:
+        return 0.0, 1.0
     low, high = np.quantile(values, [CLIPPED, 1 - CLIPPED])
     if not high > low:
         low, high = low - 0.5, high + 0.5

@@ -29,9 +29,9 @@ from corrtensor.corr_tensor import CorrTensor
 from corrtensor.losses.protocol import weights_of
 from corrtensor.losses.scale import lower_quantile, weighted_quantiles
 
-# Residuals that differ by no more than this share are those of the same samples; where cells are in
-# doubt they are found step by step, and never quite.
-SAME = 0.02
+# Residuals that differ by no more than this share are those of the same samples. Where cells are in
+# doubt, those of some samples end elsewhere than in the fit: half of them must not differ much.
+SAME, ALIKE = 1e-4, 0.02
 
 
 def unfitted(subspace: Any, default: Any) -> Any:
@@ -164,9 +164,12 @@ def sample_weights(subspace: Any, X: Any) -> np.ndarray | None:
         return np.asarray(subspace.weights_)
     s = np.asarray(squared_residuals(subspace, X))
     known = getattr(subspace, "residuals_", s[:0])
-    same = known.shape == s.shape and np.allclose(
-        known, s, rtol=SAME, atol=SAME * float(np.median(known))
-    )
+    if known.shape != s.shape:
+        return weights_of(loss, s)
+    if hasattr(subspace, "cell_scale_"):
+        same = bool(np.median(np.abs(known - s)) <= ALIKE * np.median(s))
+    else:
+        same = np.allclose(known, s, rtol=SAME, atol=SAME * s.max(initial=0))
     return np.asarray(subspace.weights_) if same else weights_of(loss, s)
 
 

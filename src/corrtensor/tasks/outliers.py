@@ -68,7 +68,7 @@ class TensorOutlierDetector(OutlierMixin, BaseEstimator):
     Each part is counted in robust standard deviations above the median of the samples that count;
     what is above adds up in squares. A score of 1 is 2.9 times the upper quartile of those that
     serve as likes, and with ``"auto"`` what is above 1 is flagged, or the largest hundredth. In
-    clean folders of faces, palms and digits that was at most 1 % of a folder of one kind; of 600
+    clean folders of faces, palms and digits that was at most 1.3 % of a folder of one kind; of 600
     handwritten ones, some with serifs and stray dots, 6.5 %. ``make outliers`` measures it, and
     what is found of eight kinds of damage. If the share of outliers is known, give it as
     ``contamination``.
