@@ -54,6 +54,7 @@ def fit(
     voice = Voice(as_json, quiet)
     settings: dict[str, Any] = {"alpha": alpha, "beta": beta, "breakdown": breakdown}
     settings |= {"max_iter": max_iter, "checkpoint": checkpoint, "cells": cells}
+    settings["missing_values"] = missing
     model = build(method, options.parse_ranks(ranks), settings)
     shape = options.parse_size(size)
     # The estimator holds the checkpoint.
@@ -63,8 +64,6 @@ def fit(
     ):
         stack = steps.open_stack(voice, where, shape, colour, axis, missing)
         check_ranks_fit(model, stack)
-        if missing is not None and "missing_values" in model.get_params():
-            model.set_params(missing_values=missing)
         from corrtensor.clusters import on_cluster
 
         with on_cluster(cluster, steps.samples_of(stack) if cluster is None else stack.array) as X:
