@@ -58,10 +58,8 @@ def fit(
     model = build(method, options.parse_ranks(ranks), settings)
     shape = options.parse_size(size)
     # The estimator holds the checkpoint.
-    with (
-        exit_codes(voice),
-        steps.claimed(out, report, inputs=[where], reused=[checkpoint], force=force),
-    ):
+    files = steps.claimed(out, report, inputs=[where], reused=[checkpoint], force=force)
+    with exit_codes(voice), files:
         stack = steps.open_stack(voice, where, shape, colour, axis, missing)
         check_ranks_fit(model, stack)
         from corrtensor.clusters import on_cluster
