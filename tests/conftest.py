@@ -12,15 +12,33 @@ RANKS = {1: (3,), 2: (3, 2), 3: (2, 2, 2), 4: (2, 2, 2, 1)}
 
 
 def pytest_addoption(parser):
-    parser.addoption("--brief", action="store_true", help="no dots for what passes")
+    parser.addoption("--brief", action="store_true", help="nothing but failures and the sum")
+
+
+def pytest_configure(config):
+    """With workers beside each other, one thread of BLAS each: more would wait for one another.
+
+    What hangs on several threads of BLAS asks for them itself; ``make test-kernels`` runs the
+    numeric tests with two.
+    """
+    if getattr(config.option, "numprocesses", None):
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 def pytest_report_teststatus(report, config):
     if config.getoption("--brief") and report.when == "call" and report.passed:
         return "passed", "", ""
-    if config.getoption("--brief") and report.skipped and not hasattr(report, "wasxfail"):
-        return "skipped", "", ""
+    if config.getoption("--brief") and report.skipped:
+        return "xfailed" if hasattr(report, "wasxfail") else "skipped", "", ""
     return None
+
+
+@pytest.hookimpl(optionalhook=True, tryfirst=True)
+def pytest_xdist_setupnodes(config):
+    """Say nothing of workers that come up; those that go down are told."""
+    reporter = config.pluginmanager.getplugin("terminaldistreporter")
+    if config.getoption("--brief") and reporter is not None:
+        reporter.ensure_show_status = lambda: None
 
 
 def orthonormal(rng, rows, columns):

@@ -96,7 +96,6 @@ def test_the_trial_of_cases_can_fail(tmp_path, monkeypatch):
         raise ValueError("no such thing")
 
     monkeypatch.setattr(crafted, "SECONDS", 0.2)
-    monkeypatch.setattr(crafted, "PATIENCE", 4.0)
     assert attempt(lambda: 1) is None
     assert attempt(refuse, "no such") is None
     assert "other words" not in attempt(refuse, "other words")
@@ -104,14 +103,19 @@ def test_the_trial_of_cases_can_fail(tmp_path, monkeypatch):
     assert "it took" in attempt(busy)
     assert "ZeroDivisionError" in attempt(lambda: 1 / 0)
     assert "ended or hung" in attempt(lambda: os.kill(os.getpid(), signal.SIGKILL))
-    assert "ended or hung" in attempt(lambda: time.sleep(9))
+    with monkeypatch.context() as hasty:
+        hasty.setattr(crafted, "PATIENCE", 0.5)
+        assert "ended or hung" in attempt(lambda: time.sleep(600))
     assert "Reached: open /etc/passwd" in attempt(lambda: open("/etc/passwd").close())
     assert "Reached: subprocess" in attempt(lambda: subprocess.run(["true"], check=True))
     monkeypatch.setattr(crafted, "BYTES", 1 << 20)
-    # Written to, and too large for what the process has left over.
-    assert "MB" in attempt(lambda: np.ones(1 << 23))
+    # Written to, and too large for what the process has left over; that takes its time.
+    monkeypatch.setattr(crafted, "SECONDS", 5.0)
+    assert "MB" in attempt(lambda: np.ones(1 << 25))
 
 
+# Patience, not a bar: all cases in one traced process, on a machine that may have other work.
+@pytest.mark.timeout(1800)
 def test_nothing_else_is_opened_started_or_called(tmp_path):
     """By strace, which also sees what libraries in C do."""
     strace = shutil.which("strace")
@@ -123,9 +127,10 @@ def test_nothing_else_is_opened_started_or_called(tmp_path):
     calls = "open,openat,openat2,creat,execve,execveat,fork,vfork,clone,clone3,connect"
     call = [strace, "-f", "-y", "-s", "4096", "-e", f"trace={calls}", "-o", str(log)]
     call += [sys.executable, "-m", "tests.crafted", str(folder)]
-    paths = {"PYTHONPATH": f"{ROOT}", "TMPDIR": str(empty)}
+    given = [os.environ["PYTHONPATH"]] if "PYTHONPATH" in os.environ else []
+    paths = {"PYTHONPATH": os.pathsep.join([f"{ROOT}", *given]), "TMPDIR": str(empty)}
     done = subprocess.run(
-        call, cwd=empty, env={**os.environ, **paths}, capture_output=True, text=True, timeout=300
+        call, cwd=empty, env={**os.environ, **paths}, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout == ""
@@ -145,13 +150,31 @@ def read_log(log, folder, empty):
             name = found[2]
             reached.setdefault(name, []) if name else None
         elif name is not None:
-            path = re.search(r"\) += \d+<(/[^>]*)>$", line)
-            if path and not allowed_traced(path[1], folder / name, empty):
-                reached[name].append(path[1])
+            found = re.search(r"\) += \d+<(/[^>]*)>$", line)
+            path = as_named(found[1]) if found else None
+            if path and not allowed_traced(path, folder / name, empty):
+                reached[name].append(path)
             called = re.search(r"(execve|execveat|connect|fork|vfork|clone|clone3)\(", line)
             if called and "CLONE_THREAD" not in line:
                 reached[name].append(line)
     return reached
+
+
+def as_named(text):
+    """Return a path that strace printed: bytes beyond ASCII by their numbers, as in C."""
+    raw = re.sub(rb"\\([0-7]{1,3})", lambda number: bytes([int(number[1], 8)]), os.fsencode(text))
+    return os.fsdecode(raw)
+
+
+def test_traced_paths_in_other_letters():
+    """As strace wrote them in a folder called "Prüfstand"."""
+    mark = 'openat(AT_FDCWD, "/crafted mark/begin x", O_RDONLY) = -1 ENOENT\n'
+    lines = [
+        f'openat(AT_FDCWD, "f", O_RDONLY) = 3</home/Pr\\303\\274fstand/{where}/f>'
+        for where in ("cases/x", "elsewhere")
+    ]
+    reached = read_log(mark + "\n".join(lines), Path("/home/Prüfstand/cases"), Path("/home/empty"))
+    assert reached == {"x": ["/home/Prüfstand/elsewhere/f"]}
 
 
 def allowed_traced(path, folder, empty):
@@ -289,7 +312,7 @@ def test_locks_of_many_processes_hold_one_another_off(tmp_path):
     (tmp_path / "x").write_text("0")
     call = [sys.executable, "-c", code, str(tmp_path / "x")]
     processes = [subprocess.Popen(call, stderr=subprocess.PIPE, text=True) for _ in range(3)]
-    errors = [process.communicate(timeout=60)[1] for process in processes]
+    errors = [process.communicate(timeout=300)[1] for process in processes]
     assert errors == [""] * 3
     assert (tmp_path / "x").read_text() == "300"
 
@@ -307,7 +330,7 @@ def start(*arguments):
 
 
 def wait_for(found, process):
-    until = time.monotonic() + 60
+    until = time.monotonic() + 300
     while not found() and process.poll() is None and time.monotonic() < until:
         time.sleep(0.01)
 
@@ -330,9 +353,17 @@ def test_a_request_to_end_while_fitting(tmp_path, request_to_end):
     assert sorted(os.listdir(tmp_path)) == ["m.ct", "x.npy"]
 
 
-@pytest.mark.parametrize("out", ["c.npy", "c.h5", "c.zarr", "pictures"])
-@pytest.mark.parametrize("request_to_end", [signal.SIGTERM, signal.SIGHUP])
-def test_a_request_to_end_while_writing(tmp_path, request_to_end, out):
+# What is cleaned up hangs on the kind of output; both requests take the same way to it.
+@pytest.mark.parametrize(
+    ("out", "request_to_end"),
+    [
+        ("c.npy", signal.SIGTERM),
+        ("c.h5", signal.SIGHUP),
+        ("c.zarr", signal.SIGTERM),
+        ("pictures", signal.SIGHUP),
+    ],
+)
+def test_a_request_to_end_while_writing(tmp_path, out, request_to_end):
     X = np.random.default_rng(0).integers(0, 256, (20000, 32, 32), dtype=np.uint8)
     np.save(tmp_path / "x.npy", X)
     ct.save(ct.make("2DSVD", (20, 20)).fit(X[:50]), tmp_path / "m.ct")

@@ -1,5 +1,9 @@
 """A Dask array gives what the array in memory gives, however it is cut and wherever it lies."""
 
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import h5py
 import numpy as np
 import pytest
@@ -337,6 +341,35 @@ def test_half_an_output_does_not_look_whole(stack, in_memory):
     spoiled[777] = np.inf
     with pytest.raises(ValueError, match=r"chunk of samples 600 to 799.*sample 177"):
         in_memory["default"].transform(cut(spoiled, 200), out=out)
+    assert np.isnan(out).all()
+
+
+def test_nothing_is_written_after_an_output_was_given_up(stack, in_memory):
+    """Dask's threads run on when one has failed; here one of them writes slowly."""
+    writing, out = threading.Event(), np.zeros((1400, 3, 2))
+
+    class Slow:
+        shape, dtype = out.shape, out.dtype
+
+        def __setitem__(self, at, rows):
+            if not np.isnan(rows).any():
+                writing.set()
+                time.sleep(0.5)
+            out[at] = rows
+
+    def not_before(x):
+        assert np.isfinite(x).all() or writing.wait(60)
+        return x
+
+    spoiled = stack.copy()
+    spoiled[777] = np.inf
+    X = cut(spoiled, 700).map_blocks(not_before, meta=np.empty((0, 0, 0)))
+    with (
+        ThreadPoolExecutor(2) as pool,
+        dask.config.set(pool=pool),
+        pytest.raises(ValueError, match="samples 700 to 1399"),
+    ):
+        in_memory["default"].transform(X, out=Slow())
     assert np.isnan(out).all()
 
 

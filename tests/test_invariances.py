@@ -209,15 +209,16 @@ def test_booleans_are_zeros_and_ones(images):
     assert_same_fit(model, CorrTensor((3, 2)).fit(X.astype(float)), atol=1e-12, rtol=1e-12)
 
 
-@pytest.mark.parametrize("block_size", [1, 7, 64, 1000])
 @pytest.mark.parametrize("order", ORDERS)
-def test_block_size(make_samples, ranks_of, order, block_size):
+def test_block_size(make_samples, ranks_of, order):
     X = make_samples(order, n=150, n_bad=15)
     model = CorrTensor(ranks_of[order]).fit(X)
-    other = CorrTensor(ranks_of[order], block_size=block_size).fit(X)
-    assert_same_fit(other, model, atol=1e-10, rtol=1e-10)
-    assert_allclose(other.transform(X), model.transform(X), atol=1e-10)
-    assert_allclose(other.residuals(X), model.residuals(X), rtol=1e-10)
+    # Blocks of one sample go the longest way: order 2 stands for the others there.
+    for block_size in (1, 7, 64, 1000) if order == 2 else (7, 64, 1000):
+        other = CorrTensor(ranks_of[order], block_size=block_size).fit(X)
+        assert_same_fit(other, model, atol=1e-10, rtol=1e-10)
+        assert_allclose(other.transform(X), model.transform(X), atol=1e-10)
+        assert_allclose(other.residuals(X), model.residuals(X), rtol=1e-10)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -295,15 +296,14 @@ def test_sample_weights_count_up_to_a_factor(images):
     assert_same_fit(equal, CorrTensor((3, 2)).fit(images), atol=1e-10, rtol=1e-10)
 
 
-@pytest.mark.parametrize("alpha", [2.0, 6.0])
-@pytest.mark.parametrize("scale", ["auto", "median"])
 @pytest.mark.parametrize("order", ORDERS)
-def test_wide_bandwidth_is_least_squares(make_samples, ranks_of, order, scale, alpha):
+def test_wide_bandwidth_is_least_squares(make_samples, ranks_of, order):
     """Without outliers: with them, the two may converge to different places."""
     X = make_samples(order, n_bad=0)
-    robust = to_the_end(CorrTensor(ranks_of[order], alpha=alpha, beta=1e6, scale=scale), X)
     plain = to_the_end(MultilinearSubspace(ranks_of[order]), X)
-    assert_same_fit(robust, plain)
+    for alpha, scale in ((2.0, "auto"), (6.0, "median")):
+        robust = to_the_end(CorrTensor(ranks_of[order], alpha=alpha, beta=1e6, scale=scale), X)
+        assert_same_fit(robust, plain)
 
 
 @pytest.mark.parametrize(("alpha", "p"), [(1.0, 2.0), (2.0, 1.0), (0.5, 4.0)])

@@ -18,7 +18,7 @@ from corrtensor.correntropy import (
     ggd_constants,
 )
 from corrtensor.losses import Correntropy, Power
-from corrtensor.losses.scale import ranked, upper_edge
+from corrtensor.losses.scale import ranked, upper_edge, weighted_quantiles
 
 ALPHAS = (0.5, 1.0, 1.6, 2.0, 3.0, 4.0, 7.0, 15.0, 50.0)
 PS = (0.5, 1.0, 2.0, 3.0, 8.0, 20.0)
@@ -435,3 +435,14 @@ def test_ranked_is_a_stable_sort(values):
 def test_ranked_is_a_stable_sort_of_many_with_ties():
     values = np.random.default_rng(0).integers(0, 300, size=5000).astype(float)
     assert np.array_equal(ranked(values), np.argsort(values, kind="stable"))
+
+
+@pytest.mark.parametrize("each", [1.0, 0.25])
+def test_equal_weights_give_plain_quantiles(each):
+    s = np.random.default_rng(0).exponential(size=777)
+    found = weighted_quantiles(s, np.full(777, each))
+    levels = (np.arange(2001) + 0.5) / 2001
+    assert_allclose(found, np.quantile(s, levels, method="inverted_cdf"), rtol=0)
+    # As if the first counted hardly otherwise: the way of weights that differ.
+    weights = np.r_[each * (1 + 1e-13), np.full(776, each)]
+    assert_allclose(found, weighted_quantiles(s, weights), rtol=0)

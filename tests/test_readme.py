@@ -66,7 +66,7 @@ def test_first_lines_need_no_extra(tmp_path):
     assert {"PIL", "skimage", "matplotlib", "typer", "xarray"} <= missing
     block = f"import sys\nsys.modules.update(dict.fromkeys({sorted(missing)}))\n"
     command = [sys.executable, "-c", block + first_screen()[1]]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "40 of 40 outliers found\n"
 
@@ -81,7 +81,7 @@ def test_a_newcomer_in_an_empty_environment(tmp_path):
     subprocess.run([python, "-m", *install], cwd=ROOT, check=True, timeout=500)
     (tmp_path / "first.py").write_text(code, encoding="utf-8")
     command = [python, "first.py"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "40 of 40 outliers found\n"
 

@@ -152,9 +152,8 @@ def test_distances_by_the_dense_covariance():
     X = good_samples(np.random.default_rng(2), 80)
     _, found, d = learned(X)
     U = np.kron(*found.frame.bases)
-    # Nothing is left beside all directions: the last entry is empty.
-    inverse = U @ np.diag(1 / found.variance[:-1]) @ U.T
-    place = found.frame.mean.ravel() + U @ found.center[:-1]
+    inverse = U @ np.diag(1 / found.variance) @ U.T
+    place = found.frame.mean.ravel() + U @ found.center
     flat = X.reshape(len(X), -1) - place
     expected = np.einsum("ij,jk,ik->i", flat, inverse, flat)
     assert_allclose(np.exp(d), expected)

@@ -7,6 +7,14 @@ import pytest
 from numpy.testing import assert_allclose
 
 from corrtensor._engine.passes import Sums
+from corrtensor._engine.products import (
+    SMALL_PRODUCT,
+    core_squares,
+    fibres,
+    rows_times,
+    scatter,
+    unfold,
+)
 
 
 def sums_of(log_w, x):
@@ -44,3 +52,27 @@ def test_a_chunk_without_any_weight_adds_nothing():
     empty.merge(total)
     assert math.isfinite(empty.shift)
     assert empty.weight == total.weight
+
+
+@pytest.mark.parametrize("rows", [1, 99, 100, 101, 1000])
+def test_rows_in_small_products_are_all_there(rows):
+    rng = np.random.default_rng(0)
+    U = rng.normal(size=(100, SMALL_PRODUCT // 100 // 100))
+    T = rng.normal(size=(rows, 100))
+    assert_allclose(rows_times(T, U), np.einsum("ia,ak->ik", T, U), atol=1e-11)
+
+
+@pytest.mark.parametrize("mode", [0, 1, 2])
+@pytest.mark.parametrize("own", [False, True])
+def test_weighted_scatters_and_cores_are_those_of_a_loop(mode, own):
+    rng = np.random.default_rng(0)
+    x, w = rng.normal(size=(7, 9, 10, 11)), rng.random(7)
+    factors = [np.linalg.qr(rng.normal(size=(a, 3)))[0] for a in x.shape[1:]]
+    for A in (unfold(x, mode).copy(), unfold(x, mode), fibres(x, factors, mode)):
+        before = A.copy()
+        S = sum(wi * Ai.T @ Ai for wi, Ai in zip(w, before, strict=True))
+        squares = [np.square(Ai @ factors[mode]).sum() for Ai in before]
+        assert_allclose(core_squares(A, factors[mode]), squares, atol=1e-11)
+        mine = own and not np.may_share_memory(A, x)
+        assert_allclose(scatter(A, weights=w, own=mine), S, atol=1e-11)
+        assert mine or np.array_equal(A, before)

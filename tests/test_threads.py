@@ -10,7 +10,8 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from corrtensor import CorrTensor, make
 from corrtensor._engine.arrays.source import Source
-from corrtensor._engine.threads import _team, single_blas, team, threads
+from corrtensor._engine.passes import EachPass
+from corrtensor._engine.threads import _team, at_once, single_blas, team, threads
 
 
 @pytest.fixture
@@ -57,19 +58,41 @@ def test_another_number_of_threads_is_another_pool():
 @pytest.mark.parametrize("n_jobs", [2, 3])
 def test_a_fit_inside_a_fit(stack, n_jobs):
     """A callback may fit another model; both come out as they do alone."""
-    options = {"n_jobs": 2, "block_size": 20}
+    # Few sweeps: noise takes many to come to rest, and each fits another model.
+    options = {"n_jobs": 2, "block_size": 20, "tol": 1e-3}
     alone = make("MPCA", (3, 3), **options).fit(stack)
     undisturbed = CorrTensor((3, 3), **options).fit(stack)
     inner = []
 
     def fit_another(*seen):
-        inner.append(make("MPCA", (3, 3), n_jobs=n_jobs, block_size=20).fit(stack))
+        inner.append(make("MPCA", (3, 3), **{**options, "n_jobs": n_jobs}).fit(stack))
 
     outer = CorrTensor((3, 3), callback=fit_another, **options).fit(stack)
-    assert len(inner) == outer.n_iter_
+    assert len(inner) == outer.n_iter_ > 1
     for fitted, expected in ((inner[-1], alone), (outer, undisturbed)):
         assert np.array_equal(fitted.weights_, expected.weights_)
         assert np.array_equal(fitted.factors_[0], expected.factors_[0])
+
+
+def test_a_thread_of_a_team_does_alone_what_it_was_given(stack, started):
+    source = Source(stack, n_jobs=2, block_size=20)
+
+    def work(weight):
+        seen = set()
+
+        def measure(x):
+            seen.add(threading.get_ident())
+            return weight * x.sum(axis=(1, 2))
+
+        part = source.reduce(EachPass(measure))
+        return seen == {threading.get_ident()}, np.concatenate(part.squares)
+
+    with team(2):
+        done = at_once(work, (1.0, 2.0, 3.0), 2)
+    assert all(alone for alone, _ in done)
+    assert len(started) <= 2
+    for weight, (_, sums) in zip((1.0, 2.0, 3.0), done, strict=True):
+        np.testing.assert_allclose(sums, weight * stack.sum(axis=(1, 2)), atol=1e-12)
 
 
 def test_nothing_of_a_failed_pass_runs_on(stack):

@@ -8,8 +8,8 @@ from sklearn.exceptions import ConvergenceWarning
 import corrtensor._engine.span as span
 from corrtensor import CorrTensor, make
 from corrtensor._engine.arrays.source import Source
-from corrtensor._engine.large_modes import ANGLE, tall_qr
-from corrtensor._engine.passes import RawPass, SweepPass
+from corrtensor._engine.large_modes import next_gain, tall_qr
+from corrtensor._engine.passes import RawPass, ResidualPass, SweepPass
 from corrtensor._engine.products import scatter
 from corrtensor._engine.start import leading_of_some
 
@@ -32,7 +32,7 @@ def leading_directions(X, k):
     Y = X - X.mean(axis=0)
     values, V = np.linalg.eigh(Y @ Y.T if len(Y) < Y.shape[1] else Y.T @ Y)
     V = V[:, -k:]
-    return projector(Y.T @ (V / np.sqrt(values[-k:])) if len(Y) < Y.shape[1] else V)
+    return Y.T @ (V / np.sqrt(values[-k:])) if len(Y) < Y.shape[1] else V
 
 
 @pytest.fixture
@@ -119,22 +119,37 @@ def test_same_subspace_as_by_eigenvectors(shape, dtype, monkeypatch):
         monkeypatch.setattr(f"corrtensor.{module}.LARGE", 250)
     X = vectors(*shape, dtype=dtype)[3:]
     U = make("PCA", 5).fit(X).factors_[0].astype(float)
-    off = np.linalg.norm(projector(U) - leading_directions(X.astype(float), 5), 2)
+    V = leading_directions(X.astype(float), 5)
+    # The norm of the difference of the projectors, without a square matrix.
+    off = np.linalg.norm(V - U @ (U.T @ V), 2)
     assert off < {"float64": 1e-8, "float32": 1e-4}[dtype]
 
 
-def test_passes_end_when_the_angle_is_known(monkeypatch):
-    """None is made only to see that nothing is gained."""
+def test_passes_end_when_another_would_gain_nothing(monkeypatch):
+    """None is made only to see that; and the directions are known when none follows."""
     passes, call = [], Source.reduce
     monkeypatch.setattr(Source, "reduce", lambda *a, **k: passes.append(0) or call(*a, **k))
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 25)) * np.linspace(10, 2, 25) @ rng.normal(size=(25, 2500))
     X = (X + 0.9 * rng.normal(size=X.shape)).astype("float32")
-    make("PCA", 20).fit(X)
+    U = make("PCA", 20).fit(X).factors_[0].astype(float)
+    assert (
+        np.linalg.norm(projector(U) - projector(leading_directions(X.astype(float), 20)), 2) < 1e-5
+    )
     known = len(passes)
-    monkeypatch.setattr("corrtensor._engine.large_modes.ANGLE", dict.fromkeys(ANGLE, 0.0))
+    monkeypatch.setattr(
+        "corrtensor._engine.large_modes.next_gain", lambda held: held[-1] - held[-2]
+    )
     make("PCA", 20).fit(X)
     assert known < len(passes) - known
+
+
+def test_what_another_pass_gains_is_foreseen():
+    """Gains of a geometric series go on as they do; the first is none over anything."""
+    held = [0.0, *(100 - 0.1 ** np.arange(6))]
+    assert next_gain(held) == pytest.approx(0.1**5 * 0.9, rel=1e-6)
+    assert next_gain(held[:3]) == pytest.approx(0.9)
+    assert next_gain([0.0, 5.0, 5.0, 5.0]) == 0
 
 
 def test_no_sweep_where_all_vectors_count_as_at_the_start(monkeypatch):
@@ -198,3 +213,14 @@ def test_a_pass_done_again_leaves_out_what_is_known():
     assert (first.sums.second[0] == again.sums.second[0]).all()
     assert first.norms
     assert not again.norms
+
+
+@pytest.mark.parametrize("k", [1, 6, 7, 8])
+def test_residuals_of_vectors_by_one_product_against_a_loop(k):
+    """Factor and mean are seen by one product, whatever it is padded with."""
+    X, rng = vectors(40, 20), np.random.default_rng(1)
+    U, m = np.linalg.qr(rng.normal(size=(20, k)))[0], rng.normal(size=20)
+    source = Source(X, origin=np.zeros(20), unit=1.0)
+    found = np.concatenate(source.reduce(ResidualPass(source.at(m, (U,)))).squares)
+    wanted = [np.square((x - m) - U @ (U.T @ (x - m))).sum() for x in X]
+    assert_allclose(found, wanted, rtol=1e-10)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from corrtensor import correntropy, datasets, losses, metrics, plot
     from corrtensor.corr_tensor import CorrTensor, RejectionWarning
-    from corrtensor.methods import METHODS, make
+    from corrtensor.methods import METHODS, make, path
     from corrtensor.storage import ModelFileError, load, save
     from corrtensor.subspace import MultilinearSubspace
     from corrtensor.tasks import (
@@ -34,6 +34,7 @@ __all__ = [
     "losses",
     "make",
     "metrics",
+    "path",
     "plot",
     "save",
 ]
@@ -45,6 +46,7 @@ _HOMES = {
     "RejectionWarning": "corr_tensor",
     "METHODS": "methods",
     "make": "methods",
+    "path": "methods",
     "ModelFileError": "storage",
     "load": "storage",
     "save": "storage",

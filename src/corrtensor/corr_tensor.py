@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from collections.abc import Callable
@@ -15,22 +16,18 @@ from corrtensor._engine.arrays.source import Source
 from corrtensor._engine.callbacks import effective_samples
 from corrtensor._engine.ranks import Rank
 from corrtensor._engine.solver import measured, rounding_of, solve
-from corrtensor._engine.start import spectral
 from corrtensor._engine.state import Options, Solution, State
 from corrtensor._engine.weights import times
-from corrtensor._robust.completed import CompletedSource
-from corrtensor._robust.doubt import BANDWIDTH, doubted_start
+from corrtensor._robust.completion import BANDWIDTH
 from corrtensor._robust.isolation import spread
 from corrtensor._robust.search import Verdict, search
-from corrtensor.losses import Correntropy, Loss, Power
-from corrtensor.subspace import FIRST_SHARE, MultilinearSubspace
+from corrtensor.losses import Correntropy, Loss
+from corrtensor.subspace import MultilinearSubspace
 
 __all__ = ["CorrTensor", "RejectionWarning"]
 
 # Below this many effective samples, or this share of them, the fit rests on too few.
 FEWEST_SAMPLES, FEWEST_SHARE = 2.0, 0.05
-# With cells in doubt, sweeps end at so many times the tolerance.
-SETTLED = 100.0
 
 
 class RejectionWarning(UserWarning):
@@ -84,9 +81,8 @@ class CorrTensor(MultilinearSubspace):
     cells : bool or float, default=False
         Whether single cells (pixels, bands) may be bad, and not whole samples alone. They are
         then found, count by :meth:`cell_weights`, and :meth:`repair` replaces them. A number is
-        the bandwidth, in robust standard deviations of a cell's residual; ``True`` is 4. Sweeps
-        then end at a hundred times ``tol``, as where cells are missing. Missing cells, NaN, need
-        no switch.
+        the bandwidth, in robust standard deviations of a cell's residual; ``True`` is 4. Missing
+        cells, NaN, need no switch.
     init : {"2dsvd"} or (mean, factors), default="2dsvd"
         Where the sweeps begin: at 2DSVD of the samples that are not rejected, or as given.
     center : {"weighted", "plain", None}, default="weighted"
@@ -123,10 +119,8 @@ class CorrTensor(MultilinearSubspace):
     outlier_scores_ : ndarray of shape (n_samples,)
         How unlike the samples that count each one is, in robust standard deviations: of the
         logarithm of its residual, or, for a rejected sample, of its distance if that is more.
-    cell_scale_, cell_bandwidth_ : ndarray of the samples' shape, float
-        With ``cells``: the robust standard deviation of the residuals of every cell, and how many
-        of them a cell may stray. It is wider than ``cells`` asks for where that would doubt what a
-        plain fit explains.
+    cell_scale_ : ndarray of the samples' shape
+        With ``cells``: the robust standard deviation of the residuals of every cell.
     diagnostics_ : dict
         ``effective_samples``, the number of samples that the weights amount to; ``rejected``,
         the samples of weight below one half; ``groups``, those that lie apart, each with its
@@ -200,7 +194,9 @@ class CorrTensor(MultilinearSubspace):
 
     coupled = True
 
-    def _bandwidth(self) -> float:
+    def _bandwidth(self) -> float | None:
+        if not self.cells:
+            return None
         if isinstance(self.cells, bool | np.bool_):
             return BANDWIDTH
         require_positive(cells=self.cells)
@@ -223,13 +219,15 @@ class CorrTensor(MultilinearSubspace):
             raise ValueError(f"breakdown={share!r} must lie from 0 to 0.5")
         if self.scale != "auto":
             return sample_weight, None
-        if isinstance(source, CompletedSource):
-            # What is missing must look like the rest before samples are compared.
-            coarse = tuple(FIRST_SHARE if isinstance(k, str) else k for k in ranks)
-            centered = options.center is not None
-            start = spectral(source, coarse, centered=centered, weights=sample_weight)
-            solve(source, start, Power(2.0), options.brief(2), sample_weight)
-        verdict = search(source, ranks, options, sample_weight, float(share))
+        # What is missing must look like the rest before samples are compared.
+        self._complete(source, ranks, sample_weight, brief=True)
+        known = {} if source.memory is None else source.memory
+        verdict = known.get("verdict") or search(
+            source, ranks, options, sample_weight, float(share)
+        )
+        if all(math.isnan(group.keeping) for group in verdict.groups):
+            # The ranks were not asked: it holds for all of them.
+            known["verdict"] = verdict
         return times(verdict.kept.astype(float), sample_weight), verdict
 
     def _first_state(self, source: Source, start: State) -> State:
@@ -259,13 +257,6 @@ class CorrTensor(MultilinearSubspace):
         verdict: Verdict | None,
     ) -> Solution:
         state = self._first_state(source, start)
-        if isinstance(source, CompletedSource):
-            # What is completed settles slowly, when the subspace has long done so.
-            options = replace(options, tol=SETTLED * options.tol)
-        if self.cells and isinstance(source, CompletedSource):
-            begun = doubted_start(source, state, options, prior, self._bandwidth())
-            state, self.cell_bandwidth_ = begun[0], begun[2]
-            self.cell_scale_ = source.unit * begun[1]
         if verdict is None or not len(verdict.accepted):
             return replace(solve(source, state, loss, options, prior), prior=prior)
         state = measured(source, state)

@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -28,6 +29,7 @@ from corrtensor._engine.likelihood import Likelihood
 from corrtensor._engine.partial_fit import PartialFit
 from corrtensor._engine.ranks import Rank, check_ranks, require_order
 from corrtensor._engine.shapes import MissingCells, as_float
+from corrtensor._engine.sharing import shared
 from corrtensor._engine.solver import solve
 from corrtensor._engine.span import span_of
 from corrtensor._engine.start import refuse_identical, spectral
@@ -143,6 +145,7 @@ class MultilinearSubspace(CallbackSupportMixin, PartialFit, CoreDistances, Likel
 
     weights_: np.ndarray
     residuals_: np.ndarray
+    _memory: dict[Any, Any] | None = None
 
     def __init__(
         self,
@@ -238,7 +241,7 @@ class MultilinearSubspace(CallbackSupportMixin, PartialFit, CoreDistances, Likel
         with kept, unchanged_on_error(self):
             X, _ = self._check(X, reset=True)
             self._choose_output(y)
-            for earlier in ("_stream", "n_samples_seen_", "cell_scale_", "cell_bandwidth_"):
+            for earlier in ("_stream", "n_samples_seen_", "completion_", "cell_scale_"):
                 self.__dict__.pop(earlier, None)
             if X.shape[0] < 2:
                 raise ValueError(f"n_samples={X.shape[0]}: at least two samples are needed")
@@ -281,10 +284,8 @@ class MultilinearSubspace(CallbackSupportMixin, PartialFit, CoreDistances, Likel
     def _solve_with(
         self, source: Source, ranks: tuple[Rank, ...], weight: np.ndarray | None, options: Options
     ) -> Solution:
-        loss, centered = self._loss(), options.center is not None
-
-        def start_with(ranks: tuple[Rank, ...], weights: np.ndarray | None) -> State:
-            return spectral(source, ranks, centered=centered, weights=weights)
+        loss = self._loss()
+        start_with = partial(spectral, source, centered=options.center is not None)
 
         def run(start: State) -> Solution:
             if self.checkpoint is None:
@@ -294,16 +295,17 @@ class MultilinearSubspace(CallbackSupportMixin, PartialFit, CoreDistances, Likel
             return self._sweep(source, start, loss, kept, prior, verdict)
 
         prior, verdict = self._judge(source, ranks, options, weight)
+        self._complete(source, ranks, prior)
         # An elbow is sought last: large ranks tell good samples from others.
         coarse = tuple(FIRST_SHARE if isinstance(k, str) else k for k in ranks)
-        start = start_with(coarse, prior)
+        start = start_with(coarse, weights=prior)
         refuse_identical(start, prior, np.finfo(source.dtype).eps, self.sample_shape_)
         if not any(isinstance(k, float | str) for k in ranks):
             return run(start)
         # Ranks depend on the weights, and these on the ranks: once more is enough.
         solution = run(start)
-        again = start_with(ranks, times(solution.weights, prior)).ranks
-        return solution if again == start.ranks else run(start_with(again, prior))
+        again = start_with(ranks, weights=times(solution.weights, prior)).ranks
+        return solution if again == start.ranks else run(start_with(again, weights=prior))
 
     def _judge(
         self, source: Source, ranks: tuple[Rank, ...], options: Options, weight: np.ndarray | None
@@ -314,8 +316,9 @@ class MultilinearSubspace(CallbackSupportMixin, PartialFit, CoreDistances, Likel
     def _first_source(self, X: Any, missing: bool = False) -> Source:
         # Without a mean, the origin itself is the centre, and must not be moved.
         origin = None if self.center is not None else np.zeros(self.sample_shape_)
-        options = {"n_jobs": self.n_jobs, "block_size": self.block_size, "missing": missing}
-        return source_of(X, origin=origin, **options)
+        how = {"n_jobs": self.n_jobs, "block_size": self.block_size, "missing": missing}
+        memory = None if missing else self._memory
+        return shared(memory, lambda: source_of(X, origin=origin, **how))
 
     def _sweep(
         self,

@@ -23,6 +23,9 @@ __all__ = ["BenchRow", "Point", "bench_origin", "run_bench", "run_series"]
 
 SWEEPS = 4
 OUTLIERS = 0.05
+# After a product of several threads, those of OpenBLAS spin for some 30 ms, on cores that whoever
+# comes next would use.
+REST = 0.05
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,7 @@ def in_turns(tasks: dict[str, Callable[[], Any]], repeats: int) -> dict[str, flo
             for name, task in tasks.items():
                 if name in failed:
                     continue
+                time.sleep(REST)
                 start = time.perf_counter()
                 try:
                     task()
@@ -220,10 +224,7 @@ def peer_rows(quick: bool) -> Iterator[BenchRow]:
 
 
 def vector_rows(quick: bool) -> Iterator[BenchRow]:
-    """Samples that are vectors: scikit-learn's PCA beside the plain and the robust one.
-
-    Ours also tell the residual of every sample, which for many short vectors costs a quarter.
-    """
+    """Samples that are vectors: scikit-learn's PCA beside the plain and the robust one."""
     for n, a in ((4000, 4096), (2000, 20000), (50000, 300)):
         X = draw((n // 4 if quick else n, a), (25,), "float32")
         tasks: dict[str, Callable[[], Any]] = {
@@ -321,7 +322,9 @@ def run_bench(quick: bool = False) -> Iterator[BenchRow]:
     yield from engine_rows(quick)
     from studies.bench.dask_cases import dask_rows
     from studies.bench.memory_cases import memory_rows
+    from studies.bench.path_cases import path_rows
 
+    yield from path_rows(quick)
     yield from memory_rows(quick)
     yield from dask_rows(quick)
 

@@ -6,8 +6,7 @@ equals it on ``Q``, so its leading vectors explain at least what the present fac
 descend as they do with ``S`` itself, and converge where they would (``docs/decisions/0004``).
 """
 
-import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dtrtri
@@ -15,14 +14,13 @@ from scipy.linalg.lapack import dpotrf, dtrtri
 # Of modes beyond this many entries no square matrix is made.
 LARGE = 2048
 SEED = 0
-# Passes that the start of a large mode may take, and when they end: at a gain that is this share of
-# what is left unexplained, or as soon as the directions are known to this angle. Of samples in
-# single precision less cannot be told from rounding.
+# Passes that the start of a large mode may take, and when they end: as soon as another would gain
+# no more than this share of what is left unexplained. Of samples in single precision less cannot be
+# told from rounding.
 MOST_PASSES = 24
-GAIN = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 1e-8}
-ANGLE = {np.dtype(np.float64): 1e-7, np.dtype(np.float32): 3e-5}
+GAIN = {np.dtype(np.float64): 1e-14, np.dtype(np.float32): 1e-7}
 # The width of the first sketch when the rank is not known, and how wide a sketch may grow.
-FIRST_SKETCH, MOST_COLUMNS = 64, 256
+FIRST_SKETCH, MOST_COLUMNS = 64, 512
 # How far from orthonormal columns may be for one step to make them so.
 NEARLY = 0.1
 # A share of the scatter's trace, added so that every direction has some energy.
@@ -102,17 +100,16 @@ def leading_of_large(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return leading values, vectors and spares of a large mode; ``apply(mode, Q)`` gives ``S Q``.
 
-    The sketch grows by block Krylov directions, ``Q, SQ, SSQ, ...``, and passes end when what is
-    left unexplained settles, or when no direction can turn by more than ``ANGLE``. For a share of
-    the energy the sketch is widened until it holds that share and some spares. ``dtype`` is that of
-    the samples.
+    The sketch grows by block Krylov directions, ``Q, SQ, SSQ, ...``, and passes end when another
+    would hardly lower what is left unexplained. For a share of the energy the sketch is widened
+    until it holds that share and some spares. ``dtype`` is that of the samples.
     """
     if isinstance(rank, str):
         raise ValueError(
             f"mode {mode + 1} has {len(Q)} entries, too many for ranks={rank!r}; "
             "give an int or a share of explained variance"
         )
-    held, block, G = 0.0, Q.shape[1], Q.T @ T
+    held, block, G = [0.0], Q.shape[1], Q.T @ T
     for _ in range(MOST_PASSES):
         values, W = (part[..., ::-1] for part in np.linalg.eigh((G + G.T) / 2))
         k = rank_in_sketch(values, rank, energy)
@@ -124,17 +121,15 @@ def leading_of_large(
                 )
             further, block = T, Q.shape[1]
         else:
-            gained, held = float(values[:k].sum()) - held, float(values[:k].sum())
-            if gained <= GAIN[dtype] * max(energy - held, GAIN[dtype] * energy):
+            held.append(float(values[:k].sum()))
+            if next_gain(held) <= GAIN[dtype] * max(energy - held[-1], GAIN[dtype] * energy):
                 break
-            if angle(T, Q, values, W, k) <= ANGLE[dtype]:
-                break
-            if Q.shape[1] + block > max(2 * block, min(8 * block, MOST_COLUMNS)):
+            if Q.shape[1] + block > max(2 * block, min(16 * block, MOST_COLUMNS)):
                 # Keep what is best of the directions; their products with S come for free.
                 Q, T, G = Q @ W[:, :block], T @ W[:, :block], np.diag(values[:block])
             further = T[:, -block:]
-        new = outside(further, Q)
-        Q, T, old = np.hstack([Q, new]), np.hstack([T, apply(mode, new)]), G
+        new = outside(further, Q, G[:, -further.shape[1] :])
+        Q, T, old = beside(Q, new), beside(T, apply(mode, new)), G
         G = Q.T @ T[:, len(old) :]
         G = np.block([[old, G[: len(old)]], [G[: len(old)].T, G[len(old) :]]])
     best = W[:, : k + n_spare(k)]
@@ -142,22 +137,26 @@ def leading_of_large(
     return values[:k], V[:, :k], V[:, k:]
 
 
-def angle(T: np.ndarray, Q: np.ndarray, values: np.ndarray, W: np.ndarray, k: int) -> float:
-    """Return about how far ``k`` leading directions in a sketch can be off.
+def next_gain(held: Sequence[float]) -> float:
+    """Return about how much another pass would gain: gains fall as they did last, or faster."""
+    gains = np.diff(held)
+    if len(gains) < 3 or not gains[-2] > 0:
+        # The first was no gain over anything.
+        return float(gains[-1])
+    return float(gains[-1] * min(1.0, gains[-1] / gains[-2]))
 
-    What ``S`` makes of them beside themselves, over the gap after their eigenvalues: the bound of
-    Davis and Kahan, with the gap as the sketch sees it.
+
+def beside(A: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """Return the columns of both; one after the other in memory, where more are put there fast."""
+    return np.hstack([np.asfortranarray(A), np.asfortranarray(B)])
+
+
+def outside(B: np.ndarray, Q: np.ndarray, inside: np.ndarray | None = None) -> np.ndarray:
+    """Return an orthonormal basis of the part of ``B`` that ``Q`` does not hold.
+
+    ``inside`` is ``Q'B``, if it is known.
     """
-    gap = float(values[k - 1] - values[k]) if len(values) > k else 0.0
-    if not gap > 0:
-        return math.inf
-    beside = T @ W[:, :k] - Q @ (W[:, :k] * values[:k])
-    return float(np.linalg.norm(beside)) / gap
-
-
-def outside(B: np.ndarray, Q: np.ndarray) -> np.ndarray:
-    """Return an orthonormal basis of the part of ``B`` that ``Q`` does not hold."""
-    B = tall_qr(B - Q @ (Q.T @ B))[0]
+    B = tall_qr(B - Q @ (Q.T @ B if inside is None else inside))[0]
     # Once more: what is left of a vector almost inside Q is mostly rounding.
     return tall_qr(B - Q @ (Q.T @ B))[0][:, : len(Q) - Q.shape[1]]
 

@@ -82,5 +82,7 @@ class PartialFit:
             if batch.weights.sum() >= FEWEST_DRAWN:
                 squares = self._learn_cores(source, batch.weights, {})
                 self._learn_variances(squares, batch.weights)
+            # What was expected of the first samples need not be expected of later ones.
+            self.__dict__.pop("completion_", None)
             self.loss_, self.n_samples_seen_ = batch.loss, self._stream.n_seen
         return self

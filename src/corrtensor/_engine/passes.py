@@ -204,14 +204,37 @@ class Projection:
         m = self.mean[None]
         return (m - expand(project(m, self.factors), self.factors)).ravel()
 
-    def residuals(self, x: np.ndarray, core_squares: np.ndarray, norms: np.ndarray) -> np.ndarray:
-        """Return ``|x - mean|^2 - |core|^2``, or the residual itself where that cancels.
+    @cached_property
+    def both(self) -> np.ndarray | None:
+        """Of vectors, the factor and what is beside it of the mean: one product sees both."""
+        U = self.factors[0]
+        if len(self.factors) > 1 or U is None:
+            return None
+        wide = np.zeros((len(U), -(-(U.shape[1] + 1) // 8) * 8), self.dtype)
+        wide[:, : U.shape[1]], wide[:, U.shape[1]] = U, self.beside
+        return wide
 
-        ``core_squares`` are those of x itself: the mean's part in the subspace drops out.
+    def seen(self, x: np.ndarray, A: np.ndarray | None, mode: int) -> tuple[np.ndarray, Any]:
+        """Return the squares of the cores of x, and its products with what is beside of the mean.
+
+        ``A`` are the fibres of a mode, if they are known.
         """
+        if self.both is not None:
+            P, k = x @ self.both, self.core_shape[0]
+            return np.einsum("ij,ij->i", P[:, :k], P[:, :k]).astype(np.float64), P[:, k]
+        squares = row_squares(project(x, self.U)) if A is None else core_squares(A, self.U[mode])
+        flat, m = x.reshape(len(x), -1), self.beside.astype(x.dtype)
+        return squares, flat @ m if self.mean_square else 0.0
+
+    def residuals(
+        self, x: np.ndarray, norms: np.ndarray, A: np.ndarray | None = None, mode: int = 0
+    ) -> np.ndarray:
+        """Return ``|x - mean|^2 - |core|^2``, or the residual itself where that cancels."""
+        # The cores are those of x itself: the mean's part in the subspace drops out.
+        core_squares, along = self.seen(x, A, mode)
         s = norms - core_squares
         if self.mean_square:
-            s -= 2 * (x.reshape(len(x), -1) @ self.beside.astype(x.dtype))
+            s -= 2 * along
             s += float(self.beside @ self.beside)
         lost = np.flatnonzero(~(s > CANCELLED[x.dtype] * (norms + self.mean_square)))
         if lost.size:
@@ -232,8 +255,7 @@ class ResidualPass:
         for lo, hi, x in blocks:
             squares = checked_squares(x, lo) if norms is None else norms[lo:hi]
             part.norms.append(squares)
-            cores = row_squares(project(x, self.at.U))
-            part.squares.append(self.at.residuals(x, cores, squares))
+            part.squares.append(self.at.residuals(x, squares))
         return part
 
 
@@ -270,8 +292,7 @@ class SweepPass:
             else:
                 assert norms is not None  # noqa: S101
                 assert self.loss is not None  # noqa: S101
-                cores = core_squares(A, self.at.U[self.mode])
-                s = self.at.residuals(x, cores, norms[lo:hi])
+                s = self.at.residuals(x, norms[lo:hi], A, self.mode)
                 log_w = self.loss.log_weight(s * self.unit**2)
                 if log_prior is not None:
                     log_w = log_w + log_prior[lo:hi]

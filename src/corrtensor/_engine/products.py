@@ -13,6 +13,24 @@ Factors = Sequence[np.ndarray | None]
 # Trailing modes of fewer entries than this make thin products; they are merged into the mode
 # before them, as long as the Kronecker product of the factors has no more rows than the limit.
 THIN, LARGEST_KRON = 8, 1024
+# BLAS multiplies matrices without copying them first, if it is no more work than this. Fewer rows
+# at a time do not pay.
+SMALL_PRODUCT, FEWEST_ROWS = 10**6, 32
+# Bytes that are copied at a time to be multiplied at once.
+COPIED = 1 << 19
+
+
+def rows_times(T: np.ndarray, U: np.ndarray) -> np.ndarray:
+    """Return all rows of ``T`` times ``U``, in products that are small."""
+    rows = T.reshape(-1, len(U))
+    some = SMALL_PRODUCT // U.size
+    if not FEWEST_ROWS <= some < len(rows):
+        return rows @ U
+    P = np.empty((len(rows), U.shape[1]), np.result_type(rows, U))
+    many = len(rows) - len(rows) % some
+    np.matmul(rows[:many].reshape(-1, some, len(U)), U, out=P[:many].reshape(-1, some, P.shape[1]))
+    np.matmul(rows[many:], U, out=P[many:])
+    return P
 
 
 def contract(T: np.ndarray, U: np.ndarray, mode: int) -> np.ndarray:
@@ -20,7 +38,7 @@ def contract(T: np.ndarray, U: np.ndarray, mode: int) -> np.ndarray:
     before, a, after = T.shape[: mode + 1], T.shape[mode + 1], T.shape[mode + 2 :]
     width = math.prod(after)
     if width == 1:
-        P = T.reshape(-1, a) @ U
+        P = rows_times(T, U)
     elif width < THIN and a * width <= LARGEST_KRON:
         P = T.reshape(-1, a * width) @ np.kron(U, np.eye(width, dtype=U.dtype))
     else:
@@ -88,9 +106,23 @@ def scatter(
     """
     if weights is not None and (weights == 1).all():
         weights = None
+    first = A.transpose(2, 0, 1)
+    if sketch is None and not (A.flags.c_contiguous or first.flags.c_contiguous):
+        # It must be copied: a few samples at a time, which stay in the cache.
+        few = max(1, COPIED // A[:1].nbytes)
+        S = np.zeros((len(first), len(first)), A.dtype)
+        for i in range(0, len(A), few):
+            B = np.ascontiguousarray(first[:, i : i + few]).transpose(1, 2, 0)
+            S += scatter(B, None, None if weights is None else weights[i : i + few], own=True)
+        return S
     if weights is not None and sketch is None:
-        root = np.sqrt(weights).astype(A.dtype)[:, None, None]
-        A = np.multiply(A, root, out=A if own else None)
+        root = np.sqrt(weights).astype(A.dtype)
+        if own and first.flags.c_contiguous:
+            # The mode comes first in memory: one long run for each of its entries.
+            rows = A.reshape(-1, A.shape[-1]).T
+            np.multiply(rows, np.repeat(root, A.shape[1]), out=rows)
+        else:
+            A = np.multiply(A, root[:, None, None], out=A if own else None)
     rows = A.reshape(-1, A.shape[-1])
     if sketch is None:
         return rows.T @ rows
@@ -126,9 +158,4 @@ def row_squares(T: np.ndarray) -> np.ndarray:
 def core_squares(A: np.ndarray, U: np.ndarray | None) -> np.ndarray:
     """Return the squared norm of every sample's core, from the fibres of one mode."""
     assert U is not None  # noqa: S101
-    first = A.transpose(2, 0, 1)
-    if not first.flags.c_contiguous:
-        return row_squares(A @ U)
-    cores = U.T @ first.reshape(len(first), -1)
-    squares = np.einsum("ij,ij->j", cores, cores)
-    return squares.reshape(len(A), -1).sum(axis=1, dtype=np.float64)
+    return row_squares(rows_times(A, U).reshape(len(A), -1))

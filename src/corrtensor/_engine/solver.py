@@ -20,7 +20,7 @@ from corrtensor._engine.passes import Part, ResidualPass, SweepPass
 from corrtensor._engine.products import Factors, recenter
 from corrtensor._engine.state import Options, Snapshot, Solution, State
 from corrtensor._engine.threads import single_blas
-from corrtensor._engine.weights import log_of, times
+from corrtensor._engine.weights import log_of
 from corrtensor.losses import Loss
 from corrtensor.losses.protocol import weights_of
 from corrtensor.losses.scale import lower_quantile, typical, weighted_quantiles
@@ -98,7 +98,7 @@ def measured(source: Source, state: State) -> State:
     """Return a state that knows its samples' norms and residuals."""
     if state.norms is not None and state.squares is not None:
         return state
-    part = source.measure(ResidualPass(source.at(state.mean, state.factors)), norms=state.norms)
+    part = source.reduce(ResidualPass(source.at(state.mean, state.factors)), norms=state.norms)
     norms = np.concatenate(part.norms) if state.norms is None else state.norms
     return replace(state, norms=norms, squares=np.concatenate(part.squares))
 
@@ -133,18 +133,16 @@ def solve(
 ) -> Solution:
     """Sweep from a start to a stationary point of the objective."""
     unit, log_prior = source.unit, log_of(sample_weight)
-    counted = sample_weight if source.share is None else times(source.share, sample_weight)
     # A mode at its full rank loses nothing and never changes: it need not be projected.
     thin = [U is not None and U.shape[1] < U.shape[0] for U in start.factors]
     state = measured(source, thinned(start, thin))
     s, norms = cast(np.ndarray, state.squares), cast(np.ndarray, state.norms)
     if options.resume is None:
         loss = calibrated(loss, source, state, sample_weight)
-        objective = [cost_of(loss, s * unit**2, counted)]
+        objective = [cost_of(loss, s * unit**2, sample_weight)]
     else:
         state, loss = thinned(options.resume.state, thin), options.resume.loss
         objective = list(options.resume.objective)
-        source.recall(state, options.resume.cores, options.resume.pull)
     moved, before, centred = math.inf, None, options.center is not None
     at_rest = not any(thin) or settled(source, options, state, loss, log_prior)
     status = "" if options.coupled and not at_rest else "converged"
@@ -152,14 +150,14 @@ def solve(
         at, mode = source.at(state.mean, state.factors), thin.index(True)
         if before is not None and len(objective) == options.max_iter:
             # Nothing follows: only the residuals are wanted.
-            part = source.measure(ResidualPass(at), norms=norms)
+            part = source.reduce(ResidualPass(at), norms=norms)
         else:
             Q = narrowed(state.basis(mode), source.dtype)
             sweep = SweepPass(at, mode, loss, unit, centred, Q)
-            part = source.measure(sweep, norms=norms, log_prior=log_prior)
+            part = source.reduce(sweep, norms=norms, log_prior=log_prior)
         s = np.concatenate(part.squares)
         if before is not None:
-            objective.append(cost_of(loss, s * unit**2, counted))
+            objective.append(cost_of(loss, s * unit**2, sample_weight))
             status = ending(objective, moved, options, ROUNDING[source.dtype])
             if status == "rose":
                 # Taken back: where few samples count, rounding decides some directions.
@@ -168,10 +166,7 @@ def solve(
                 exact = lower_quantile(s) <= rounding_of(norms, source.dtype, sample_weight)
                 small = risen <= math.sqrt(ROUNDING[source.dtype]) * abs(objective[-1])
                 status = "converged" if small or exact or state.spares else "rose"
-                if source.calm():
-                    status, before = "", None
-                    continue
-            seen = Snapshot(state, loss, tuple(objective), s * unit**2, bool(status), *source.kept)
+            seen = Snapshot(state, loss, tuple(objective), s * unit**2, bool(status))
             if options.observe is not None and options.observe(seen):
                 status = status or "stopped"
             if status:
@@ -192,9 +187,7 @@ def settled(
 
     Samples of one mode have nothing else that a sweep would project by: it would change nothing.
     """
-    # Cells that are completed anew in every sweep are never as they were at the start.
-    completed = type(source).measure is not Source.measure
-    if completed or options.observe is not None or options.tol == 0:
+    if options.observe is not None or options.tol == 0:
         return False
     if state.taught is None or state.squares is None or len(state.factors) > 1:
         return False

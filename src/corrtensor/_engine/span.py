@@ -16,6 +16,7 @@ from corrtensor._engine.eigenvectors import fix_signs
 from corrtensor._engine.large_modes import n_spare, tall_qr
 from corrtensor._engine.passes import checked_squares
 from corrtensor._engine.ranks import Rank
+from corrtensor._engine.sharing import once
 from corrtensor._engine.state import Solution
 from corrtensor._engine.threads import single_blas
 
@@ -51,6 +52,7 @@ class Span:
             unit=source.unit,
             n_jobs=source.n_threads,
         )
+        inside.memory = None if source.memory is None else {}
         return cls(Q, source.origin, inside)
 
     def turned_back(self, solution: Solution) -> Solution:
@@ -76,4 +78,4 @@ def span_of(source: Source, ranks: tuple[Rank, ...]) -> Span | None:
         # No elbow is found in a sketch: there is no other way.
         few = BLOCKS * (k + n_spare(k)) if isinstance(k, int) else MOST
         most = min(most, large_modes.LARGE, large_modes.LARGE if isinstance(k, str) else few)
-    return Span.of(source) if n <= most else None
+    return once(source, "span", lambda: Span.of(source)) if n <= most else None

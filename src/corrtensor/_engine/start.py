@@ -11,9 +11,10 @@ from scipy.linalg import eigh
 from corrtensor._engine.arrays.source import Source
 from corrtensor._engine.eigenvectors import energies_in, fix_signs, leading
 from corrtensor._engine.large_modes import LARGE, first_basis, leading_of_large, outside
-from corrtensor._engine.passes import RawPass
+from corrtensor._engine.passes import Part, RawPass
 from corrtensor._engine.products import recenter, unfold
 from corrtensor._engine.ranks import Rank, choose_rank
+from corrtensor._engine.sharing import mark, once
 from corrtensor._engine.state import State
 from corrtensor._engine.threads import single_blas
 
@@ -36,7 +37,11 @@ def spectral(
     # Of a large mode the first pass sees the scatter through random directions.
     seen = {n: first_basis(ranks[n], shape[n]) for n in large}
     sketches = {n: Q.astype(source.dtype) for n, Q in seen.items()}
-    part = source.reduce(RawPass(modes, sketches), weights=weights)
+
+    def raw() -> Part:
+        return source.reduce(RawPass(modes, sketches), weights=weights)
+
+    part = raw() if large else once(source, ("raw", modes, mark(weights)), raw)
     total, first = part.sums.weight, np.asarray(part.sums.first)
     mean = first / total if centered else np.zeros(shape)
     whole: list[np.ndarray | None] = [None] * len(ranks)

@@ -81,8 +81,7 @@ class Snapshot:
     """A fit after a sweep: what is needed to watch it, or to go on from there.
 
     ``objective`` begins with its value at the start; ``residuals`` are in the data's units;
-    ``finished`` tells that no sweep follows; ``cores`` are those of samples with missing cells,
-    ``pull`` how much such a cell counts.
+    ``finished`` tells that no sweep follows.
     """
 
     state: State
@@ -90,8 +89,6 @@ class Snapshot:
     objective: tuple[float, ...]
     residuals: np.ndarray
     finished: bool = False
-    cores: np.ndarray | None = None
-    pull: float = 0.0
 
 
 @dataclass(frozen=True)

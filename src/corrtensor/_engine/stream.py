@@ -70,7 +70,7 @@ def absorb(
     state = stream.state
     modes = [n for n, U in enumerate(state.factors) if U is not None]
     loss = loss.calibrate(stream.recent)
-    part = source.measure(ResidualPass(source.at(state.mean, state.factors)))
+    part = source.reduce(ResidualPass(source.at(state.mean, state.factors)))
     s = np.concatenate(part.squares) * stream.unit**2
     log_w = loss.log_weight(s)
     usual = float(loss.log_weight(np.array([lower_quantile(stream.recent)]))[0])

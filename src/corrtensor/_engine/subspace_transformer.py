@@ -117,5 +117,5 @@ class SubspaceTransformer(TensorTransformer):
         """
         source, _ = self._source(X)
         zero = np.zeros(self.sample_shape_)
-        part = source.measure(ResidualPass(source.at(zero, self._factors)))
+        part = source.reduce(ResidualPass(source.at(zero, self._factors)))
         return np.concatenate(part.squares) * source.unit**2

@@ -2,7 +2,7 @@
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
@@ -73,6 +73,7 @@ class _Team(threading.local):
 
     pool: ThreadPoolExecutor | None = None
     size = 0
+    inside = False
 
 
 single_blas = _SingleBlas()
@@ -82,7 +83,7 @@ _team = _Team()
 def _forget() -> None:
     """Begin anew in a forked process, where no other thread lives on."""
     single_blas.__init__()  # type: ignore[misc]
-    _team.pool = None
+    _team.pool, _team.inside = None, False
 
 
 if hasattr(os, "register_at_fork"):
@@ -96,11 +97,20 @@ def count_threads(n_jobs: int | None) -> int:
     return int(effective_n_jobs(n_jobs))
 
 
+def in_team() -> bool:
+    """Tell whether this thread is one of a team: it does alone what it was given."""
+    return _team.inside
+
+
+def _join_team() -> None:
+    _team.inside = True
+
+
 @contextmanager
 def team(size: int) -> Iterator[None]:
     """Share one pool among all passes that this thread runs inside; threads start when needed."""
     outer = _team.pool, _team.size
-    with ThreadPoolExecutor(size) as pool:
+    with ThreadPoolExecutor(size, initializer=_join_team) as pool:
         try:
             _team.pool, _team.size = pool, size
             yield
@@ -114,5 +124,13 @@ def threads(size: int) -> Iterator[ThreadPoolExecutor]:
     if _team.pool is not None and _team.size == size:
         yield _team.pool
         return
-    with ThreadPoolExecutor(size) as pool:
+    with ThreadPoolExecutor(size, initializer=_join_team) as pool:
         yield pool
+
+
+def at_once(task: Callable[[Any], Any], items: Iterable[Any], size: int) -> list[Any]:
+    """Run a task on some items, on as many threads; return the results in order."""
+    if size == 1 or in_team():
+        return list(map(task, items))
+    with threads(size) as pool:
+        return list(pool.map(task, items))

@@ -1,6 +1,6 @@
-"""Bad and missing cells: what a fit expects of a block, and the block completed by it.
+"""Bad and missing cells: what is expected of a block, and the block completed by it.
 
-A cell is one number of one sample. ``x`` holds NaN where it is missing. Letters and proofs as in
+A cell is one number of one sample. ``x`` holds NaN where it is missing. Letters and reasons as in
 ``docs/method.md``, section 13. Nothing here knows where blocks come from.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -22,52 +22,50 @@ from corrtensor._engine.shapes import refuse_infinite
 EDGE = 1 / math.sqrt(2)
 # From here on a cell weighs nothing, in squared bandwidths.
 FARTHEST = 30.0
-# Cells of little weight leave room for longer steps: beyond what is proven by this power of the
-# mean weight, and no further than for a mean weight of that.
-BOLD, SLOWEST = 0.9, 0.2
-# Steps towards the core of a new sample, and how much wider than its own the bandwidth begins.
-STEPS = 40
-NARROWING = ((4.0, 3), (2.0, 3), (1.0, 6))
+# How far cells stray is told by this quantile of their absolute residuals, so that a third of
+# them may be bad; and a normal distribution's standard deviation over it.
+STRAY, SIGMA = 2 / 3, 1.0337
+# Most steps towards a core; with cells in doubt, at bandwidths so many times as wide.
+STEPS = 30
+NARROWING = ((math.inf, 4), (2.0, 3), (1.0, 3), (1.0, 3))
+# So many cells tell how far those of a sample stray.
+ENOUGH = 1024
 # A core is found when what is left of the gradient is this share of what it was at first.
-FOUND = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 1e-5}
+FOUND = 1e-4
+
+
+def upper(rows: np.ndarray) -> np.ndarray:
+    """Return a quantile of every column by which it is told how far cells stray; NaN is no cell."""
+    rows = np.sort(rows, axis=0)
+    seen = np.count_nonzero(~np.isnan(rows), axis=0)
+    place = np.minimum((STRAY * seen).astype(int), np.maximum(seen - 1, 0))
+    return np.take_along_axis(rows, place[None], axis=0)[0]
 
 
 class Block(NamedTuple):
-    """Samples completed at a fit, how far each is from it, and the mean weight of its cells.
+    """Samples and what is expected of them.
 
-    ``moved`` is what the completed samples are away from the fit, ``expected``. ``doubted`` are
-    the places of the cells of less than full weight in the flattened block, and ``trust`` the
-    weights there.
+    ``moved`` is what the completed samples are away from it, ``weights`` the mean weight of a
+    sample's cells, ``spread`` how many times as far as usual they stray. ``doubted`` are the places
+    of the cells of less than full weight in the flattened block, ``trust`` the weights there.
     """
 
     moved: np.ndarray
-    squares: np.ndarray
     weights: np.ndarray
+    spread: np.ndarray
     expected: np.ndarray
     missing: np.ndarray
     doubted: np.ndarray
     trust: np.ndarray
-    pull: float = 0.0
 
     @property
     def x(self) -> np.ndarray:
         """The completed samples."""
         return self.expected + self.moved
 
-    @property
-    def pace(self) -> np.ndarray:
-        """How far beyond the completed samples to aim."""
-        return np.clip(self.weights, SLOWEST, 1) ** -BOLD
-
-    def ahead(self) -> np.ndarray:
-        """Return the samples drawn away from the fit by the pace: what the sweeps run on."""
-        y = self.moved * by_sample(self.pace, self.moved)
-        y += self.expected
-        return y
-
     def weigh(self, T: np.ndarray) -> np.ndarray:
         """Multiply every cell by its weight, in place."""
-        T *= np.where(self.missing, self.pull, 1).astype(T.dtype)
+        T[self.missing] = 0
         T.reshape(-1)[self.doubted] *= self.trust
         return T
 
@@ -83,18 +81,17 @@ def refuse(x: np.ndarray, first: int) -> None:
 class Model:
     """What is expected of samples: ``mean + core x_1 U_1 ...``, and how far a cell may stray.
 
-    Without factors the mean is all that is expected. ``width`` is the bandwidth of every cell;
-    ``None`` doubts none of them. ``prior`` is what a square of every entry of a core costs beside
-    that of a cell. A missing cell counts by ``pull`` as if it was seen at ``place``.
+    Without factors the mean is all that is expected. ``prior`` is what a square of every entry of
+    a core costs beside that of a cell. ``width`` is the bandwidth of every cell, ``None`` doubts
+    none of them; ``usual`` is how far two thirds of a usual sample's cells stray, in bandwidths.
     """
 
     mean: np.ndarray
     factors: tuple[np.ndarray | None, ...] | None
     dtype: np.dtype
-    width: np.ndarray | None = None
     prior: np.ndarray | float = 0.0
-    pull: float = 0.0
-    place: np.ndarray | float = 0.0
+    width: np.ndarray | None = None
+    usual: float = 1.0
 
     @cached_property
     def U(self) -> list[np.ndarray | None]:
@@ -106,11 +103,6 @@ class Model:
     def m(self) -> np.ndarray:
         """The mean in the type of the blocks."""
         return self.mean.astype(self.dtype)
-
-    @cached_property
-    def mean_core(self) -> np.ndarray:
-        """The core of the mean itself."""
-        return project(self.m[None], self.U)
 
     @cached_property
     def narrow(self) -> np.ndarray:
@@ -131,40 +123,28 @@ class Model:
         modes = zip(self.mean.shape, self.factors, strict=True)
         return tuple(a if U is None else U.shape[1] for a, U in modes)
 
-    def is_at(self, mean: np.ndarray, factors: tuple[np.ndarray | None, ...]) -> bool:
-        """Tell whether this is the fit with these factors and this mean."""
-        if self.factors is None or not np.array_equal(self.mean, mean):
-            return False
-        pairs = zip(self.factors, factors, strict=True)
-        return all(
-            U is V or (U is not None and V is not None and np.array_equal(U, V)) for U, V in pairs
-        )
-
-    def cores(self, x: np.ndarray) -> np.ndarray:
-        """Return the cores of completed samples."""
-        if self.factors is None:
-            return np.zeros((len(x), 0), self.dtype)
-        return project(x, self.U) - self.mean_core
+    def doubting(self, scale: np.ndarray, bandwidth: float) -> Model:
+        """Return a model that doubts cells which stray so many times their scale."""
+        return replace(self, width=bandwidth * scale, usual=1 / (SIGMA * bandwidth))
 
     def expected(self, cores: np.ndarray) -> np.ndarray:
-        """Return the fit of samples with these cores."""
+        """Return what is expected of samples with these cores."""
         if self.factors is None:
             return np.broadcast_to(self.m, (len(cores), *self.m.shape)).copy()
         F = expand(cores, self.U)
         F += self.m
         return F
 
-    def complete(
-        self, x: np.ndarray, cores: np.ndarray, wider: float = 1.0, first: int = 0
-    ) -> Block:
+    def complete(self, x: np.ndarray, cores: np.ndarray, first: int = 0) -> Block:
         """Return samples whose missing and doubted cells were moved to where they are expected.
 
         ``x`` itself is not changed.
         """
-        return self.complete_by(x, self.expected(cores), wider, first)
+        F = self.expected(cores)
+        return self.complete_by(x, F, self.spread(x, F), first)
 
-    def complete_by(self, x: np.ndarray, F: np.ndarray, wider: float, first: int) -> Block:
-        """Do so with a given fit."""
+    def complete_by(self, x: np.ndarray, F: np.ndarray, spread: np.ndarray, first: int) -> Block:
+        """Do so with what is expected, and how far the cells of each sample stray."""
         n, cells = len(x), F[0].size
         with np.errstate(over="ignore", invalid="ignore"):
             R, missing = x - F, np.isnan(x)
@@ -172,58 +152,61 @@ class Model:
             if gaps.any():
                 # Zero in the place of NaN, much faster than by the mask.
                 R = np.add(np.fmax(R, 0), np.fmin(R, 0), out=R)
-            squares, lost, doubted, v = self.weighed(R, wider)
-            if self.pull and gaps.any():
-                away = (np.asarray(self.place, x.dtype) - F) * missing
-                squares += self.pull * row_squares(away)
-                R += x.dtype.type(self.pull) * away
-        if not (squares < LARGEST_SQUARE).all():
-            refuse(x, first)
-        squares *= cells / np.maximum(cells - gaps, 1)
-        weights = 1 - (lost + (1 - self.pull) * gaps) / cells
-        return Block(R, squares, weights, F, missing, doubted, v, self.pull)
+            if not (row_squares(R) < LARGEST_SQUARE).all():
+                refuse(x, first)
+            lost, doubted, trust = self.weighed(R, spread)
+        weights = 1 - (lost + gaps) / cells
+        return Block(R, weights, spread, F, missing, doubted, trust)
+
+    def spread(self, x: np.ndarray, F: np.ndarray) -> np.ndarray:
+        """Return how many times as far as usual the cells of each sample stray: once at least."""
+        n = len(x)
+        if self.width is None:
+            return np.ones(n)
+        some = np.linspace(0, self.m.size - 1, min(self.m.size, ENOUGH)).astype(int)
+        with np.errstate(over="ignore", invalid="ignore"):
+            R = x.reshape(n, -1)[:, some] - F.reshape(n, -1)[:, some]
+            middles = upper(np.abs(R * self.narrow.reshape(-1)[some]).T)
+        return np.fmax(np.asarray(middles, np.float64) / self.usual, 1.0)
 
     def weighed(
-        self, R: np.ndarray, wider: float
-    ) -> tuple[np.ndarray, np.ndarray | float, np.ndarray, np.ndarray]:
+        self, R: np.ndarray, spread: np.ndarray
+    ) -> tuple[np.ndarray | float, np.ndarray, np.ndarray]:
         """Multiply residuals by the weights of their cells, in place.
 
-        Returned are what they cost each sample, the weight it loses, and its doubted cells with
-        their weights.
+        Returned are the weight that each sample loses, its doubted cells, and their weights.
         """
         if self.width is None:
-            return row_squares(R), 0.0, np.empty(0, np.intp), np.empty(0, R.dtype)
-        n, flat, T = len(R), R.reshape(-1), R * self.narrow
-        doubted = np.flatnonzero(np.abs(T, out=T) > math.sqrt(EDGE) * wider)
-        r, t = flat[doubted], T.reshape(-1)[doubted] / R.dtype.type(wider)
-        q = np.minimum(np.square(t), FARTHEST)
-        e = np.exp(0.5 - np.square(q))
-        v = math.sqrt(2) * q * e
+            return 0.0, np.empty(0, np.intp), np.empty(0, R.dtype)
+        n, T = len(R), R * self.narrow
+        T /= by_sample(spread, T)
+        doubted = np.flatnonzero(np.abs(T, out=T) > math.sqrt(EDGE))
+        q = np.minimum(np.square(T.reshape(-1)[doubted]), FARTHEST)
+        v = math.sqrt(2) * q * np.exp(0.5 - np.square(q))
         first = np.searchsorted(doubted, np.arange(n + 1) * (R.size // n))
         sample = np.repeat(np.arange(n), np.diff(first))
-        rho = (2 - e) / math.sqrt(2) * np.square(r / t)
-        # Zero, but for infinities: these are refused.
-        flat[doubted] = r - r
-        squares = row_squares(R) + np.bincount(sample, rho, minlength=n)
-        flat[doubted] = v * r
-        return squares, np.bincount(sample, 1 - v, minlength=n), doubted, v
+        R.reshape(-1)[doubted] *= v
+        return np.bincount(sample, 1 - v, minlength=n), doubted, v
 
     def doubts(self, x: np.ndarray) -> bool:
         """Tell whether cells of a block are missing, or may be bad."""
         with np.errstate(over="ignore", invalid="ignore"):
             return self.width is not None or bool(np.isnan(x.sum()) and np.isnan(x).any())
 
-    def found(self, x: np.ndarray, first: int = 0) -> tuple[np.ndarray, Block]:
-        """Return the cores of new samples, and the samples completed by them.
+    def found(
+        self, x: np.ndarray, first: int = 0, steps: int | None = None
+    ) -> tuple[np.ndarray, Block]:
+        """Return the cores of samples, and the samples completed by them.
 
-        Bandwidths begin wide and narrow. Every sample stops by itself, so that its core does not
-        depend on the block it is in.
+        Bandwidths begin wide and narrow. The core of a sample does not depend on the block it is
+        in.
         """
         Z = np.zeros((len(x), *self.core_shape), self.dtype)
         F = self.expected(Z)
-        for wider, steps in ((1.0, STEPS),) if self.width is None else NARROWING:
-            Z, F = self.descend(x, Z, F, steps, wider, first)
-        return Z, self.complete_by(x, F, 1.0, first)
+        stages = ((1.0, steps or STEPS),) if self.width is None else NARROWING
+        for wider, few in stages:
+            Z, F = self.descend(x, Z, F, few, wider, first)
+        return Z, self.complete_by(x, F, self.spread(x, F), first)
 
     def descend(
         self,
@@ -234,36 +217,35 @@ class Model:
         wider: float = 1.0,
         first: int = 0,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Take steps towards the best cores; return these and their fit.
+        """Take steps towards the likeliest cores; return these and what they make expected.
 
-        Conjugate gradients on the squares of the cells, weighted as they stand: no step raises
-        the loss of a sample.
+        Conjugate gradients on the squares of the cells, weighted as they are at first, and on the
+        prior; entries of a core that hardly vary take shorter steps.
         """
-        n, D = len(x), np.zeros_like(Z)
-        # Cores of whole samples are free.
-        cost = self.cost * by_sample(np.isnan(x).reshape(n, -1).any(axis=1), Z)
-        before = start = np.ones(n)
+        block = self.complete_by(x, F, wider * self.spread(x, F), first)
+        V, R = block.weigh(np.ones_like(F)), block.moved
+        shorter = 1 / (1 + self.cost)
+        # What rounding leaves of a gradient points anywhere.
+        rounding = np.square(64 * np.finfo(self.dtype).eps) * (row_squares(R) + row_squares(Z))
+        D, before, start = np.zeros_like(Z), np.ones(len(x)), np.ones(len(x))
         for step in range(steps):
-            block = self.complete_by(x, F, wider, first)
-            G = project(block.moved, self.U) - cost * Z
-            now = row_squares(G)
+            G = project(R, self.U) - self.cost * Z
+            P = shorter * G
+            now = inner(G, P)
             start = now if step == 0 else start
-            going = now > FOUND[self.dtype] ** 2 * start
+            going = now > np.maximum(FOUND**2 * start, rounding)
             if not going.any():
                 break
-            D = G if step == 0 else G + by_sample(now / before, D) * D
-            slope = inner(D, G)
-            # Weights change on the way; a direction that does not descend is begun anew.
-            back = slope <= 0
-            if back.any():
-                D[back], slope[back] = G[back], now[back]
+            D = P if step == 0 else P + by_sample(now / before, D) * D
             E = expand(D, self.U)
-            curved = inner(block.weigh(E.copy()), E) + inner(cost * D, D)
-            t = np.divide(slope, curved, out=np.zeros(n), where=going & (curved > 0))
+            VE = V * E
+            curved = inner(VE, E) + inner(self.cost * D, D)
+            t = np.divide(now, curved, out=np.zeros(len(x)), where=going & (curved > 0))
             Z = Z + by_sample(t, D) * D
-            F = F + by_sample(t, E) * E
+            VE *= by_sample(t, E)
+            R -= VE
             before = np.maximum(now, 1e-300)
-        return Z, F
+        return Z, self.expected(Z)
 
 
 def inner(A: np.ndarray, B: np.ndarray) -> np.ndarray:
@@ -272,7 +254,7 @@ def inner(A: np.ndarray, B: np.ndarray) -> np.ndarray:
 
 
 def repaired(x: np.ndarray, block: Block) -> np.ndarray:
-    """Return samples with doubted cells moved towards the fit and missing ones put there."""
+    """Return samples with doubted cells moved to where they are expected, and missing ones put."""
     y = np.where(block.missing, block.expected, x)
     cells, F = y.reshape(-1), block.expected.reshape(-1)[block.doubted]
     cells[block.doubted] = F + block.trust * (cells[block.doubted] - F)
@@ -285,5 +267,9 @@ def cell_weights(x: np.ndarray, block: Block) -> np.ndarray:
 
 
 def deviations(scale: np.ndarray) -> Callable[[np.ndarray, Block], np.ndarray]:
-    """Return a function that counts residuals in units of a scale."""
-    return lambda x, block: (x - block.expected) / scale.astype(x.dtype)
+    """Return a function that counts residuals in units of a scale, times a sample's spread."""
+
+    def count(x: np.ndarray, block: Block) -> np.ndarray:
+        return (x - block.expected) / (scale.astype(x.dtype) * by_sample(block.spread, x))
+
+    return count

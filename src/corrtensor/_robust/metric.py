@@ -32,9 +32,10 @@ def separable(M: np.ndarray, shrink: float) -> tuple[np.ndarray, float]:
     factors = [np.ones(a) for a in M.shape]
     for _ in range(3):
         for n, a in enumerate(M.shape):
-            others = [np.ones(a) if m == n else 1 / v for m, v in enumerate(factors)]
-            T = np.moveaxis(M * reduce(np.multiply.outer, others), n, 0)
-            v = T.reshape(a, -1).mean(axis=1)
+            v = M
+            for m in reversed(range(M.ndim)):
+                v = v if m == n else np.moveaxis(v, m, -1) @ (1 / factors[m])
+            v = v * (a / M.size)
             factors[n] = v + shrink * v.mean()
     # The mean of a factor is 1 + shrink times that of what was shrunk.
     floor = math.prod(shrink / (1 + shrink) * float(v.mean()) for v in factors)
@@ -50,10 +51,12 @@ class Frame:
     noise: float
 
     def see(self, x: np.ndarray) -> np.ndarray:
-        """Return the entries of samples in these directions, and the norm of what is left."""
-        y = x - self.mean.astype(x.dtype)
-        cores = project(y, [U.astype(x.dtype) for U in self.bases]).reshape(len(y), -1)
-        rest = np.maximum(row_squares(y) - row_squares(cores), 0)
+        """Return the entries of samples in these directions, and the norm of what may be left."""
+        cores = project(x, [U.astype(x.dtype) for U in self.bases]).reshape(len(x), -1)
+        cores -= project(self.mean[None], self.bases).reshape(1, -1).astype(x.dtype)
+        if cores.size == x.size:
+            return cores
+        rest = np.maximum(row_squares(x - self.mean.astype(x.dtype)) - row_squares(cores), 0)
         return np.column_stack([cores, np.sqrt(rest).astype(x.dtype)])
 
 
@@ -75,13 +78,15 @@ class Metric:
         """Learn the metric of weighted samples; return it, and the distances of all."""
         w = (weights / weights.sum()).astype(entries.dtype)
         center = w @ entries
+        directions = [U.shape[1] for U in frame.bases]
+        k = math.prod(directions)
         # What is left has no direction, and so no centre.
-        center[-1] = 0
+        center[k:] = 0
         squares = entries - center
         np.square(squares, out=squares)
         M = (w @ squares).astype(np.float64) + frame.noise / len(center)
-        variance, floor = separable(M[:-1].reshape([U.shape[1] for U in frame.bases]), shrink)
-        pooled = floor + float(M[-1]) / max(frame.mean.size - len(variance), 1)
+        variance, floor = separable(M[:k].reshape(directions), shrink)
+        pooled = floor + M[k:] / max(frame.mean.size - k, 1)
         metric = cls(frame, center, np.append(variance, pooled))
         return metric, metric.distances(squares)
 
@@ -93,7 +98,9 @@ class Metric:
 
     def measure(self, x: np.ndarray) -> np.ndarray:
         """Return the log squared distances of a block of samples, from where good ones are."""
-        return self.distances(np.square(self.frame.see(x) - self.center)) - self.location
+        entries = self.frame.see(x)
+        entries -= self.center
+        return self.distances(np.square(entries, out=entries)) - self.location
 
 
 def see(source: Source, weights: np.ndarray) -> tuple[Frame, np.ndarray]:
@@ -110,7 +117,8 @@ def see(source: Source, weights: np.ndarray) -> tuple[Frame, np.ndarray]:
         for n, U in enumerate(start.factors)
     )
     frame = Frame(start.mean, bases, rounding_of(start.norms, source.dtype, None))
-    entries = np.empty((len(weights), math.prod(U.shape[1] for U in bases) + 1), source.dtype)
+    k = math.prod(U.shape[1] for U in bases)
+    entries = np.empty((len(weights), k + (k < math.prod(shape))), source.dtype)
     source.fill(entries, frame.see)
     return frame, entries
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from corrtensor._engine.arrays.origin import PILOTS, SAFE_MEAN, middle
+from corrtensor._engine.arrays.origin import SAFE_MEAN
 from corrtensor._engine.arrays.source import Source
 from corrtensor._engine.passes import LARGEST_SQUARE, EachPass
 from corrtensor._engine.products import row_squares
@@ -19,7 +19,7 @@ from corrtensor._engine.ranks import Rank
 from corrtensor._engine.solver import solve
 from corrtensor._engine.start import spectral
 from corrtensor._engine.state import Options
-from corrtensor._engine.threads import single_blas
+from corrtensor._engine.threads import at_once, single_blas
 from corrtensor._robust.isolation import FAR, Split, Splits, spread
 from corrtensor._robust.metric import SAMPLES, Frame, Metric, count_copies, see
 from corrtensor.losses import Power
@@ -122,7 +122,8 @@ class Asked:
     ) -> tuple[Metric, np.ndarray]:
         """Return distances from some samples, by halves: none is judged by what it taught."""
         d = np.empty(len(self.away))
-        for half in (self.odd, ~self.odd):
+
+        def judge(half: np.ndarray) -> Metric:
             teachers = some & ~half
             here = teachers | half
             frame, entries = seen or see(self.source.chosen(np.flatnonzero(here)), teachers[here])
@@ -130,7 +131,9 @@ class Asked:
             metric, away = Metric.of(frame, entries, teachers[here], shrink)
             location, scale = spread(away[(half & some)[here]])
             d[half] = away[half[here]] - location
-        return replace(metric, location=location, scale=scale), d
+            return replace(metric, location=location, scale=scale)
+
+        return at_once(judge, (self.odd, ~self.odd), self.source.n_threads)[1], d
 
     def are_few(self, some: np.ndarray) -> bool:
         """Tell whether a half of some samples is too small to tell anything about others."""
@@ -199,9 +202,8 @@ class DistanceFrom:
 
 def rough_distances(source: Source) -> np.ndarray:
     """Return the squared distances from about the median of some samples."""
-    some = source.take(np.unique(np.linspace(0, source.n_samples - 1, PILOTS).astype(int)))
     # A little off, where symmetry puts no two different samples at one distance.
-    place = 0.999 * middle(some) + 0.001 * some[0]
+    place = 0.999 * source.middle + 0.001 * source.take(np.array([0]))[0]
     place = ((place - source.origin) / source.unit).astype(source.dtype)
     return np.concatenate(source.reduce(EachPass(DistanceFrom(place))).squares)
 

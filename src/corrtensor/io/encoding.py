@@ -41,6 +41,7 @@ RECORDS: Mapping[str, str] = MappingProxyType(
         "Snapshot": "corrtensor._engine.solver",
         "Labels": "corrtensor._engine.labels",
         "Group": "corrtensor._robust.search",
+        "Completion": "corrtensor._robust.completion",
     }
 )
 # How a fit was watched and where it was kept on the way is no part of the model.

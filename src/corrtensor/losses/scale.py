@@ -21,8 +21,11 @@ def ranked(values: np.ndarray) -> np.ndarray:
     """Return the order of values, of equal ones the first first: a stable sort, but faster."""
     order, n = np.argsort(values), len(values)
     rising = values[order]
+    new = rising[1:] != rising[:-1]
+    if new.all():
+        return np.asarray(order)
     # Equal ones are sorted by their places; all of them at once, as numbers of several digits.
-    group = n * np.cumsum(np.append(0, rising[1:] != rising[:-1]))[:n]
+    group = n * np.cumsum(np.append(0, new))[:n]
     return np.asarray(np.sort(group + order) - group)
 
 
@@ -48,8 +51,12 @@ def weighted_quantiles(s: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
     """Return residuals in which every sample counts by its weight, for the calibration."""
     if weight is None:
         return s
-    order = np.argsort(s)
-    cumulated = np.cumsum(weight[order])
+    if (weight == weight[0]).all():
+        # Values are sorted faster than their places.
+        rising, cumulated = np.sort(s), np.cumsum(weight)
+    else:
+        order = np.argsort(s)
+        rising, cumulated = s[order], np.cumsum(weight[order])
     # Odd, so that its middle is the weighted median itself.
     levels = (np.arange(2001) + 0.5) / 2001 * cumulated[-1] * (1 - 1e-12)
-    return s[order[np.searchsorted(cumulated, levels)]]
+    return rising[np.searchsorted(cumulated, levels)]

@@ -29,9 +29,8 @@ from corrtensor.corr_tensor import CorrTensor
 from corrtensor.losses.protocol import weights_of
 from corrtensor.losses.scale import lower_quantile, weighted_quantiles
 
-# Residuals that differ by no more than this share are those of the same samples. Where cells are in
-# doubt, those of some samples end elsewhere than in the fit: half of them must not differ much.
-SAME, ALIKE = 1e-4, 0.02
+# Residuals that differ by no more than this share are those of the same samples.
+SAME = 1e-4
 
 
 def unfitted(subspace: Any, default: Any) -> Any:
@@ -166,10 +165,7 @@ def sample_weights(subspace: Any, X: Any) -> np.ndarray | None:
     known = getattr(subspace, "residuals_", s[:0])
     if known.shape != s.shape:
         return weights_of(loss, s)
-    if hasattr(subspace, "cell_scale_"):
-        same = bool(np.median(np.abs(known - s)) <= ALIKE * np.median(s))
-    else:
-        same = np.allclose(known, s, rtol=SAME, atol=SAME * s.max(initial=0))
+    same = np.allclose(known, s, rtol=SAME, atol=SAME * s.max(initial=0))
     return np.asarray(subspace.weights_) if same else weights_of(loss, s)
 
 

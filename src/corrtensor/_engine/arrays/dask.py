@@ -130,7 +130,7 @@ class DaskSource(Source):
 
     def _cut(self) -> Source:
         """Return a source without samples: a worker puts its own into it."""
-        cut, here = Source.__new__(Source), ("X", "held", "edges", "distributed")
+        cut, here = Source.__new__(Source), ("X", "held", "edges", "distributed", "memory")
         cut.__dict__ = {k: v for k, v in vars(self).items() if k not in here}
         return cut
 

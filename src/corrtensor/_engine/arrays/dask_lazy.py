@@ -4,6 +4,7 @@ Nothing here imports Dask unless it is given a Dask array.
 """
 
 import math
+import threading
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
@@ -112,6 +113,36 @@ def _call(x: np.ndarray, model: Any, name: str, block_info: Any = None) -> Any:
         raise type(error)(f"in the chunk of samples {lo} to {hi - 1}: {error}") from error
 
 
+class Closable:
+    """An output that can be closed: threads of Dask run on for a while after one has failed.
+
+    In another process it is the output itself.
+    """
+
+    def __init__(self, out: Any) -> None:
+        self.out, self.lock, self.closed = out, threading.Lock(), False
+
+    def __setitem__(self, at: Any, rows: Any) -> None:
+        with self.lock:
+            if not self.closed:
+                self.out[at] = rows
+
+    def __reduce__(self) -> Any:
+        return _itself, (self.out,)
+
+    def __dask_tokenize__(self) -> int:
+        return id(self)
+
+    def close(self) -> None:
+        """Wait for what is being written, and take nothing more."""
+        with self.lock:
+            self.closed = True
+
+
+def _itself(out: Any) -> Any:
+    return out
+
+
 def _stored(lazy: Any, out: Any) -> Any:
     """Compute a Dask array into another array; NaN everywhere if that fails."""
     if tuple(getattr(out, "shape", ())) != lazy.shape:
@@ -120,9 +151,11 @@ def _stored(lazy: Any, out: Any) -> Any:
         )
     if not np.can_cast(lazy.dtype, np.dtype(out.dtype), "same_kind"):
         raise ValueError(f"out holds {out.dtype}; what is written is {lazy.dtype}")
+    target = Closable(out)
     try:
-        lazy.store(out, lock=True)
+        lazy.store(target, lock=True)
     except BaseException as error:
+        target.close()
         with suppress(Exception):
             lo = 0
             for n in lazy.chunks[0]:

@@ -39,7 +39,8 @@ def choose_pilots(n_samples: int, sample_shape: tuple[int, ...]) -> np.ndarray:
 def choose_unit(pilots: np.ndarray, dtype: np.dtype) -> float:
     """Return a power of two in which huge or tiny samples are moderate; 1 for all others."""
     with np.errstate(over="ignore"):
-        largest = float(np.median(np.abs(pilots).reshape(len(pilots), -1).max(axis=1)))
+        rows = pilots.reshape(len(pilots), -1)
+        largest = float(np.median(np.maximum(rows.max(axis=1), -rows.min(axis=1))))
     if not largest or 1 / SAFE_SIZE[dtype] < largest < SAFE_SIZE[dtype]:
         return 1.0
     if not 1e-152 < largest < 1e152:
@@ -49,13 +50,17 @@ def choose_unit(pilots: np.ndarray, dtype: np.dtype) -> float:
     return 2.0 ** math.floor(math.log2(largest))
 
 
-def choose_origin(pilots: np.ndarray, unit: float, dtype: np.dtype) -> np.ndarray:
-    """Return zero, or the median of samples that are all far from it."""
+def choose_origin(
+    pilots: np.ndarray, place: np.ndarray, unit: float, dtype: np.dtype
+) -> np.ndarray:
+    """Return zero, or the median of samples, their ``place``, if all are far from it.
+
+    The median: one gross sample must not move the origin away from all the others.
+    """
     with np.errstate(over="ignore", invalid="ignore"):
-        pilots = pilots / unit
-        # The median: one gross sample must not move the origin away from all the others.
-        mean = middle(pilots)
-        spread = np.median(np.square(pilots - mean).sum(axis=tuple(range(1, pilots.ndim))))
-        if not np.square(mean).sum() > SAFE_MEAN[dtype] * spread:
-            return np.zeros_like(mean)
-    return mean * unit
+        y = pilots - place
+        y /= unit
+        spread = np.median(np.square(y, out=y).sum(axis=tuple(range(1, y.ndim))))
+        if not np.square(place / unit).sum() > SAFE_MEAN[dtype] * spread:
+            return np.zeros_like(place)
+    return place

@@ -26,18 +26,14 @@ from corrtensor._engine.arrays.origin import (
     choose_origin,
     choose_pilots,
     choose_unit,
+    middle,
     usual,
 )
 from corrtensor._engine.large_modes import LARGE
 from corrtensor._engine.passes import Part, Projection
 from corrtensor._engine.products import Factors
-from corrtensor._engine.shapes import (
-    Sliceable,
-    as_float,
-    check_finite,
-    refuse_infinite,
-)
-from corrtensor._engine.threads import count_threads, single_blas, threads
+from corrtensor._engine.shapes import Sliceable, as_float, check_finite, refuse_infinite
+from corrtensor._engine.threads import count_threads, in_team, single_blas, threads
 
 # A block of samples and its projections should stay in the cache of one core.
 BLOCK_BYTES = 1 << 22
@@ -50,7 +46,6 @@ MAX_CHUNKS, FEW_BLOCKS = 64, 4
 SPAN_BYTES = 1 << 25
 # Chosen samples are copied once if they take no more memory than this; those on disk, than that.
 WORTH_COPYING, WORTH_HOLDING = 1 << 24, 1 << 26
-
 
 progress = logging.getLogger("corrtensor.progress")
 
@@ -65,11 +60,10 @@ class Source:
     NaN is a cell without a value, and no error.
     """
 
-    # What is known of samples with missing cells: see corrtensor._robust.completed.
-    share: np.ndarray | None = None
-    cores: np.ndarray | None = None
     # Whether passes run in this process and share its memory.
     here = True
+    # What several fits have in common: see corrtensor._engine.sharing.
+    memory: dict[Any, Any] | None = None
 
     def __init__(
         self,
@@ -87,20 +81,24 @@ class Source:
         self.sample_shape = tuple(int(a) for a in X.shape[1:])
         self.dtype = as_float(np.dtype(X.dtype))
         self.n_threads = count_threads(n_jobs)
+        self._middle: np.ndarray | None = None
         self.block_size = block_size or self._choose_block_size()
         self.span = self._choose_span()
         if origin is None or unit is None:
             pilots = self.take(choose_pilots(self.n_samples, self.sample_shape))
             pilots = np.where(np.isnan(pilots), usual(pilots), pilots) if missing else pilots
+            self._middle = middle(pilots)
             unit = choose_unit(pilots, self.dtype) if unit is None else unit
-            origin = choose_origin(pilots, unit, self.dtype) if origin is None else origin
+            if origin is None:
+                origin = choose_origin(pilots, self._middle, unit, self.dtype)
         self.origin, self.unit = origin, unit
         self._shifted = bool(self.origin.any())
 
     def _choose_block_size(self) -> int:
         cells, longest = math.prod(self.sample_shape), max(self.sample_shape)
-        rows = BLOCK_BYTES // (cells * self.dtype.itemsize)
-        fibres = MIN_FIBRES if longest <= LARGE else MIN_FIBRES // 4
+        # Of a large mode every block adds up to much: blocks are longer there.
+        much, fibres = (1, MIN_FIBRES) if longest <= LARGE else (2, MIN_FIBRES // 4)
+        rows = much * BLOCK_BYTES // (cells * self.dtype.itemsize)
         size = max(1, rows, fibres * longest // cells)
         return max(1, min(size, self.n_samples))
 
@@ -122,6 +120,13 @@ class Source:
     def at(self, mean: np.ndarray, factors: Factors) -> Projection:
         """Return a mean and factors made ready for these blocks."""
         return Projection(mean, tuple(factors), self.dtype)
+
+    @property
+    def middle(self) -> np.ndarray:
+        """About the median of the samples as they are: that of a few."""
+        if self._middle is None or self.missing:
+            return middle(self.take(choose_pilots(self.n_samples, self.sample_shape)))
+        return self._middle
 
     def take(self, indices: np.ndarray) -> np.ndarray:
         """Return chosen samples as they are, in double precision."""
@@ -243,7 +248,7 @@ class Source:
 
         chunks = self.chunks()
         with single_blas():
-            if self.n_threads == 1 or len(chunks) == 1:
+            if self.n_threads == 1 or len(chunks) == 1 or in_team():
                 yield from map(run, chunks)
                 return
             with threads(self.n_threads) as pool:
@@ -272,22 +277,6 @@ class Source:
                 total.log_weights += part.log_weights
                 total.cores += part.cores
         return total
-
-    def measure(self, task: Callable[..., Part], **per_sample: np.ndarray | None) -> Part:
-        """Run a pass that measures residuals at its own mean and factors."""
-        return self.reduce(task, **per_sample)
-
-    def calm(self) -> bool:
-        """Take no longer steps than are proven to descend; tell whether that is news."""
-        return False
-
-    @property
-    def kept(self) -> tuple[np.ndarray | None, float]:
-        """What is needed to go on from here beside a state: cores, and the pull of gaps."""
-        return None, 0.0
-
-    def recall(self, state: Any, cores: np.ndarray | None, pull: float) -> None:
-        """Go on from a state that was left with these cores: complete samples need none."""
 
     def fill(self, out: Any, task: Callable[[np.ndarray], np.ndarray]) -> None:
         """Write what a task makes of every block into ``out``, an array in memory or on disk.

@@ -1,0 +1,236 @@
+"""What is expected of samples with bad or missing cells: a wider subspace than the fit's.
+
+What is put into a cell must not favour the directions that a fit has come to: it comes from a
+subspace of twice the ranks, whose directions count by how much samples vary along them
+(``docs/method.md``, section 13).
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import numpy as np
+
+from corrtensor._engine.arrays.source import Source
+from corrtensor._engine.passes import Blocks, by_sample
+from corrtensor._engine.products import project
+from corrtensor._engine.ranks import Rank
+from corrtensor._engine.solver import solve
+from corrtensor._engine.start import spectral
+from corrtensor._engine.state import Options, State
+from corrtensor._robust.cells import SIGMA, Model, upper
+from corrtensor._robust.completed import CompletedSource
+from corrtensor.losses import Power
+
+# Samples, and bytes of them, from which it is learned; the fewest.
+DRAWN, DRAWN_BYTES, FEWEST = 500, 1 << 26, 20
+# Ranks beside those of the fit, as far as this share of a mode and these bytes of cores allow.
+WIDER, MOST, CORE_BYTES = 2.0, 0.5, 1 << 28
+# The share of variance that tells the ranks as long as they are not known.
+SHARE = 0.95
+# Residuals of neighbours go together: so many cells tell as much as one of white noise would.
+CORRELATED = 3.0
+# The most that an entry of a core may cost beside a cell; the least share of a sample that is seen
+# to stand for all of it.
+DEAREST, LEAST = 1e3, 0.1
+# Most rounds of learning; they end when what is not explained falls by less than this share of it.
+# Steps towards the cores in each.
+ROUNDS, LESS, STEPS = 6, 0.1, 3
+# Steps towards the cores of all samples for a first look.
+BRIEF = 4
+# Whatever the fit does with the mean and the modes.
+BY_ONE_SWEEP = Options(max_iter=1)
+# Bandwidth of a cell in robust standard deviations.
+BANDWIDTH = 4.0
+# Shares of it one after the other, and most rounds at each: narrow ones let go of what has bent the
+# start.
+TIGHTENING, DOUBTING = (1.0, 0.5, 0.5, 1.0), 2
+# With more than half as many numbers in a core as there are cells, the fit follows the larger part
+# of an error in a single cell.
+MOST_NUMBERS = 0.5
+FOLLOWED = (
+    "cells=True: cores of {core} follow most of an error in a single cell of {shape}: no cell is "
+    "doubted; give smaller ranks"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Completion:
+    """What is expected of samples, in their own units, and how far a cell may stray.
+
+    ``cost`` is that of the square of every entry of a core beside that of a cell. ``scale`` is the
+    robust standard deviation of every cell, ``bandwidth`` how many of these one may stray.
+    """
+
+    mean: np.ndarray
+    factors: tuple[np.ndarray | None, ...]
+    cost: np.ndarray
+    scale: np.ndarray | None = None
+    bandwidth: float = math.inf
+
+    def model(self, origin: np.ndarray, unit: float, dtype: np.dtype) -> Model:
+        """Return it for samples counted from an origin in a unit."""
+        model = Model((self.mean - origin) / unit, self.factors, dtype, self.cost)
+        if self.scale is None or math.isinf(self.bandwidth):
+            return model
+        return model.doubting(self.scale / unit, self.bandwidth)
+
+
+@dataclass(frozen=True, eq=False)
+class StepsPass:
+    """Steps towards the cores of samples, and the samples completed there."""
+
+    model: Model
+
+    def __call__(self, blocks: Blocks, cores: Any) -> list[tuple[int, int, Any, Any, Any]]:
+        """Take them in one chunk."""
+        done = []
+        for lo, hi, x in blocks:
+            F = self.model.expected(cores[lo:hi])
+            _, F = self.model.descend(x, cores[lo:hi], F, STEPS, first=lo)
+            block = self.model.complete_by(x, F, self.model.spread(x, F), lo)
+            done.append((lo, hi, F, block.moved, block.weights))
+        return done
+
+
+def cost_of(noise: float, variance: np.ndarray) -> np.ndarray:
+    """Return what cores cost by their variances: noise over signal."""
+    usual = CORRELATED * noise
+    return np.asarray(usual / np.maximum(variance, usual / DEAREST + np.finfo(float).tiny))
+
+
+def spread_of(R: np.ndarray) -> np.ndarray:
+    """Return how far good cells stray at each place: never less than cells do on the whole."""
+    away = upper(np.abs(R))
+    known = away[~np.isnan(away)]
+    typical = float(np.median(known)) or float(known.mean()) or 1.0
+    return SIGMA * np.maximum(np.where(np.isnan(away), typical, away), typical)
+
+
+def wider(
+    ranks: tuple[int | None, ...], shape: tuple[int, ...], samples: int
+) -> tuple[int | None, ...]:
+    """Return the ranks of what is expected of samples."""
+    if len(shape) == 1:
+        # Every direction of vectors is free to follow what is wrong with some of them.
+        return ranks
+    modes = list(zip(shape, ranks, strict=True))
+    bytes_of_cores = 8 * samples * math.prod(a if k is None else k for a, k in modes)
+    factor = min(WIDER, (CORE_BYTES / bytes_of_cores) ** (1 / len(modes)))
+    return tuple(
+        None if k is None else max(k, min(int(factor * k), int(MOST * a))) for a, k in modes
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Guess:
+    """What is expected of some samples so far, and what that makes expected of them."""
+
+    model: Model
+    cores: np.ndarray
+    expected: np.ndarray
+    noise: float
+
+
+@dataclass(frozen=True, eq=False)
+class Learner:
+    """Some samples, with their gaps, from which it is learned."""
+
+    some: Source
+    x: np.ndarray
+    weights: np.ndarray
+
+    def guess(
+        self, state: State, y: np.ndarray, F: np.ndarray | None = None, noise: float = 0.0
+    ) -> Guess:
+        """Return what samples tell that were completed so, by ``F``, which leaves this noise."""
+        model = Model(state.mean, state.factors, y.dtype)
+        cores = project(y - model.m, model.U)
+        if F is None:
+            F = model.expected(cores)
+            noise = float(np.square(y - F).mean())
+        mean_square = (self.weights / self.weights.sum()).astype(y.dtype) @ np.square(
+            cores.reshape(len(y), -1)
+        )
+        variance = mean_square.reshape(model.core_shape).astype(np.float64)
+        return Guess(replace(model, prior=cost_of(noise, variance)), cores, F, noise)
+
+    def scale(self, guess: Guess) -> np.ndarray:
+        """Return how far cells stray."""
+        return spread_of((self.x - guess.expected)[self.weights > 0])
+
+    def better(self, guess: Guess, bandwidth: float | None) -> Guess:
+        """Complete the samples and learn from them."""
+        model = guess.model
+        if bandwidth is not None and math.isfinite(bandwidth):
+            model = model.doubting(self.scale(guess), bandwidth)
+        y, F, squares, cells = np.empty_like(self.x), np.empty_like(self.x), 0.0, 0.0
+        for rows in self.some.map(StepsPass(model), cores=guess.cores):
+            for lo, hi, expected, moved, seen in rows:
+                w = self.weights[lo:hi]
+                squares += float(w @ np.square(moved).reshape(hi - lo, -1).sum(axis=1))
+                cells += float(w @ seen) * model.m.size
+                F[lo:hi] = expected
+                # What is seen of a sample stands for what is not.
+                y[lo:hi] = expected + moved * by_sample(1 / np.maximum(seen, LEAST), moved)
+        done = Source(y, origin=np.zeros(1), unit=1.0, n_jobs=self.some.n_threads)
+        start = State(model.mean, model.factors)  # type: ignore[arg-type]
+        state = solve(done, start, Power(2.0), BY_ONE_SWEEP, self.weights).state
+        return self.guess(state, y, F, squares / cells)
+
+    def best(self, guess: Guess, bandwidth: float | None, rounds: int) -> Guess:
+        """Learn in rounds, as long as they tell more."""
+        for _ in range(rounds):
+            before, guess = guess.noise, self.better(guess, bandwidth)
+            if guess.noise >= (1 - LESS) * before:
+                break
+        return guess
+
+
+def learned(
+    source: CompletedSource,
+    ranks: tuple[Rank, ...],
+    weights: np.ndarray | None,
+    bandwidth: float | None = None,
+    brief: bool = False,
+) -> Completion:
+    """Learn what is expected of samples from some of those that count; ``brief``: in one round."""
+    counting = np.arange(source.n_samples) if weights is None else np.flatnonzero(weights)
+    largest = max((k for k in ranks if isinstance(k, int)), default=0)
+    size = min(DRAWN, DRAWN_BYTES // (8 * math.prod(source.sample_shape)))
+    size = max(FEWEST, 2 * largest, size)
+    places = np.linspace(0, len(counting) - 1, min(size, len(counting))).astype(int)
+    drawn = counting[np.unique(places)]
+    some, filled = source.inner.chosen(drawn), source.chosen(drawn)
+    w = np.ones(len(drawn)) if weights is None else weights[drawn]
+    x, y = (
+        np.concatenate([block for _, _, block in rows.blocks(0, rows.n_samples)])
+        for rows in (some, filled)
+    )
+    learner = Learner(some, x, w)
+    # Shares of variance become numbers; where ranks come by themselves, they are not yet known.
+    shares = tuple(SHARE if isinstance(k, str) else k for k in ranks)
+    if any(isinstance(k, float) for k in shares):
+        shares = spectral(filled, shares, weights=w).ranks
+    wide = wider(cast(tuple[int | None, ...], shares), source.sample_shape, source.n_samples)
+    guess = learner.guess(spectral(filled, wide, weights=w), y)
+    core, shape = guess.model.core_shape, source.sample_shape
+    if bandwidth is not None and math.prod(core) > MOST_NUMBERS * math.prod(shape):
+        warnings.warn(FOLLOWED.format(core=core, shape=shape), UserWarning, stacklevel=7)
+        bandwidth = math.inf
+    if bandwidth is None:
+        guess = learner.best(guess, None, 1 if brief else ROUNDS)
+    else:
+        # A subspace wider than the fit's comes to follow what is wrong.
+        rounds = DOUBTING if wide != shares else ROUNDS
+        for share in TIGHTENING:
+            guess = learner.best(guess, share * bandwidth, rounds)
+    mean = source.origin + source.unit * guess.model.mean
+    assert guess.model.factors is not None  # noqa: S101
+    made = Completion(mean, guess.model.factors, np.asarray(guess.model.prior))
+    if bandwidth is None:
+        return made
+    return replace(made, scale=source.unit * learner.scale(guess), bandwidth=bandwidth)
