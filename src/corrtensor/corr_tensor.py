@@ -220,7 +220,7 @@ class CorrTensor(MultilinearSubspace):
         if self.scale != "auto":
             return sample_weight, None
         # What is missing must look like the rest before samples are compared.
-        self._complete(source, ranks, sample_weight, brief=True)
+        self._complete(source, ranks, sample_weight, doubt=False)
         known = {} if source.memory is None else source.memory
         verdict = known.get("verdict") or search(
             source, ranks, options, sample_weight, float(share)

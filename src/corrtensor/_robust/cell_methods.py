@@ -11,10 +11,11 @@ from corrtensor._engine.arrays.dask_lazy import by_chunks
 from corrtensor._engine.arrays.disk import check_output
 from corrtensor._engine.arrays.source import Source
 from corrtensor._engine.ranks import Rank
+from corrtensor._engine.sharing import mark
 from corrtensor._engine.subspace_transformer import SubspaceTransformer
 from corrtensor._robust.cells import Block, Model, cell_weights, deviations, repaired
 from corrtensor._robust.completed import CompletedSource, NewSource
-from corrtensor._robust.completion import BRIEF, Completion, cost_of, learned
+from corrtensor._robust.completion import Completion, cost_of, learned
 
 
 class CellMethods(SubspaceTransformer):
@@ -54,16 +55,21 @@ class CellMethods(SubspaceTransformer):
         source: Source,
         ranks: tuple[Rank, ...],
         weight: np.ndarray | None,
-        brief: bool = False,
+        doubt: bool = True,
     ) -> None:
-        """Learn what is expected of samples that miss cells, and complete them by it."""
-        if not isinstance(source, CompletedSource) or (brief and not source.gaps):
+        """Learn what is expected of samples that miss cells, and complete them by it.
+
+        Without ``doubt`` cells that may be bad stay as they are.
+        """
+        bandwidth = self._bandwidth() if doubt else None
+        if not isinstance(source, CompletedSource) or not (source.gaps or bandwidth):
             return
-        bandwidth = None if brief else self._bandwidth()
-        self.completion_ = made = learned(source, ranks, weight, bandwidth, brief)
-        source.settle(
-            made.model(source.origin, source.unit, source.dtype), BRIEF if brief else None
-        )
+        alike = weight is None or bool((weight == 1).all())
+        teaching = mark(None if alike else weight), bandwidth
+        if source.teaching == teaching:
+            return
+        self.completion_ = made = learned(source, ranks, weight, bandwidth)
+        source.settle(made.model(source.origin, source.unit, source.dtype), teaching)
         if made.scale is not None:
             self.cell_scale_ = made.scale
 

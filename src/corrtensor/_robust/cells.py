@@ -28,6 +28,8 @@ STRAY, SIGMA = 2 / 3, 1.0337
 # Most steps towards a core; with cells in doubt, at bandwidths so many times as wide.
 STEPS = 30
 NARROWING = ((math.inf, 4), (2.0, 3), (1.0, 3), (1.0, 3))
+# Bytes of samples that take their steps at a time: they and what is made of them stay in the cache.
+CACHED = 1 << 20
 # So many cells tell how far those of a sample stray.
 ENOUGH = 1024
 # A core is found when what is left of the gradient is this share of what it was at first.
@@ -193,9 +195,7 @@ class Model:
         with np.errstate(over="ignore", invalid="ignore"):
             return self.width is not None or bool(np.isnan(x.sum()) and np.isnan(x).any())
 
-    def found(
-        self, x: np.ndarray, first: int = 0, steps: int | None = None
-    ) -> tuple[np.ndarray, Block]:
+    def found(self, x: np.ndarray, first: int = 0) -> tuple[np.ndarray, Block]:
         """Return the cores of samples, and the samples completed by them.
 
         Bandwidths begin wide and narrow. The core of a sample does not depend on the block it is
@@ -203,7 +203,7 @@ class Model:
         """
         Z = np.zeros((len(x), *self.core_shape), self.dtype)
         F = self.expected(Z)
-        stages = ((1.0, steps or STEPS),) if self.width is None else NARROWING
+        stages = ((1.0, STEPS),) if self.width is None else NARROWING
         for wider, few in stages:
             Z, F = self.descend(x, Z, F, few, wider, first)
         return Z, self.complete_by(x, F, self.spread(x, F), first)
@@ -217,7 +217,25 @@ class Model:
         wider: float = 1.0,
         first: int = 0,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Take steps towards the likeliest cores; return these and what they make expected.
+        """Take steps towards the likeliest cores; return these and what they make expected."""
+        cores, expected = np.empty_like(Z), np.empty_like(F)
+        some = max(1, CACHED // F[0].nbytes)
+        for lo in range(0, len(x), some):
+            at = slice(lo, lo + some)
+            cores[at] = self.nearer(x[at], Z[at], F[at], steps, wider, first + lo)
+            expected[at] = self.expected(cores[at])
+        return cores, expected
+
+    def nearer(
+        self,
+        x: np.ndarray,
+        Z: np.ndarray,
+        F: np.ndarray,
+        steps: int,
+        wider: float,
+        first: int,
+    ) -> np.ndarray:
+        """Take steps towards the likeliest cores of a few samples.
 
         Conjugate gradients on the squares of the cells, weighted as they are at first, and on the
         prior; entries of a core that hardly vary take shorter steps.
@@ -245,7 +263,7 @@ class Model:
             VE *= by_sample(t, E)
             R -= VE
             before = np.maximum(now, 1e-300)
-        return Z, self.expected(Z)
+        return Z
 
 
 def inner(A: np.ndarray, B: np.ndarray) -> np.ndarray:

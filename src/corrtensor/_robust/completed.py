@@ -59,11 +59,10 @@ class CoresPass:
     """The cores of samples, with their places."""
 
     model: Model
-    steps: int | None
 
     def __call__(self, blocks: Blocks) -> list[tuple[int, int, np.ndarray]]:
         """Find them in one chunk."""
-        return [(lo, hi, self.model.found(x, lo, self.steps)[0]) for lo, hi, x in blocks]
+        return [(lo, hi, self.model.found(x, lo)[0]) for lo, hi, x in blocks]
 
 
 def shares(blocks: Blocks) -> list[np.ndarray]:
@@ -99,23 +98,24 @@ class CompletedSource(Source):
         self.__dict__.update(vars(inner))
         self.inner = inner
         self.held: Source | None
+        self.teaching: Any
         if model is None:
             # A cell that none of these shows is like a typical one until others tell.
             place = usual(inner.take(choose_pilots(self.n_samples, self.sample_shape)))
             model = Model((place - self.origin) / self.unit, None, self.dtype)
-        self.model, self.held = model, None
+        self.model, self.held, self.teaching = model, None, None
         self.cores = np.zeros((self.n_samples, 0), self.dtype) if cores is None else cores
 
-    def settle(self, model: Model, steps: int | None = None) -> None:
+    def settle(self, model: Model, teaching: Any) -> None:
         """Complete all samples by a model from now on; those that fit into memory only once.
 
-        ``steps`` are for a first look.
+        ``teaching`` tells what it was learned from.
         """
         self.cores = np.empty((self.n_samples, *model.core_shape), self.dtype)
-        for rows in self.inner.map(CoresPass(model, steps)):
+        for rows in self.inner.map(CoresPass(model)):
             for lo, hi, Z in rows:
                 self.cores[lo:hi] = Z
-        self.model, self.held = model, None
+        self.model, self.held, self.teaching = model, None, teaching
         if self.here and self.n_samples * self.each <= WORTH_HOLDING:
             self.held = self.chosen(np.arange(self.n_samples))
 

@@ -14,16 +14,17 @@ from typing import Any, cast
 
 import numpy as np
 
+from corrtensor._engine.arrays.origin import SINGLE, single_holds
 from corrtensor._engine.arrays.source import Source
-from corrtensor._engine.passes import Blocks, by_sample
-from corrtensor._engine.products import project
+from corrtensor._engine.passes import Blocks, SweepPass, by_sample, weighted_sum
+from corrtensor._engine.products import project, row_squares
 from corrtensor._engine.ranks import Rank
-from corrtensor._engine.solver import solve
+from corrtensor._engine.solver import narrowed, next_state
 from corrtensor._engine.start import spectral
-from corrtensor._engine.state import Options, State
+from corrtensor._engine.state import State
+from corrtensor._engine.threads import single_blas
 from corrtensor._robust.cells import SIGMA, Model, upper
 from corrtensor._robust.completed import CompletedSource
-from corrtensor.losses import Power
 
 # Samples, and bytes of them, from which it is learned; the fewest.
 DRAWN, DRAWN_BYTES, FEWEST = 500, 1 << 26, 20
@@ -38,16 +39,12 @@ CORRELATED = 3.0
 DEAREST, LEAST = 1e3, 0.1
 # Most rounds of learning; they end when what is not explained falls by less than this share of it.
 # Steps towards the cores in each.
-ROUNDS, LESS, STEPS = 6, 0.1, 3
-# Steps towards the cores of all samples for a first look.
-BRIEF = 4
-# Whatever the fit does with the mean and the modes.
-BY_ONE_SWEEP = Options(max_iter=1)
+ROUNDS, LESS, STEPS = 6, 0.2, 3
 # Bandwidth of a cell in robust standard deviations.
 BANDWIDTH = 4.0
-# Shares of it one after the other, and most rounds at each: narrow ones let go of what has bent the
-# start.
-TIGHTENING, DOUBTING = (1.0, 0.5, 0.5, 1.0), 2
+# Shares of it one after the other: narrow ones let go of what has bent the start. Rounds at each;
+# and where what is expected is no wider than the fit, and has no room for what is wrong.
+TIGHTENING, DOUBTING, LONG = (1.0, 0.5, 0.5, 1.0), 2, 10
 # With more than half as many numbers in a core as there are cells, the fit follows the larger part
 # of an error in a single cell.
 MOST_NUMBERS = 0.5
@@ -125,6 +122,24 @@ def wider(
     )
 
 
+def rows_of(x: np.ndarray, n_threads: int, missing: bool = False) -> Source:
+    """Return samples that are counted from their origin, in their unit, as a source."""
+    return Source(x, origin=np.zeros(1), unit=1.0, n_jobs=n_threads, missing=missing)
+
+
+def swept(source: Source, state: State, weights: np.ndarray) -> State:
+    """Return a state after one sweep of least squares."""
+    modes = [n for n, U in enumerate(state.factors) if U is not None]
+    if not modes:
+        return state
+    Q = narrowed(state.basis(modes[0]), source.dtype)
+    sweep = SweepPass(source.at(state.mean, state.factors), modes[0], sketch=Q)
+    part = source.reduce(sweep, weights=weights)
+    part.sums.first, part.log_weights = weighted_sum(weights, source.X), [np.log(weights)]
+    with single_blas():
+        return next_state(source, state, part, "weighted")
+
+
 @dataclass(frozen=True, eq=False)
 class Guess:
     """What is expected of some samples so far, and what that makes expected of them."""
@@ -176,17 +191,25 @@ class Learner:
                 F[lo:hi] = expected
                 # What is seen of a sample stands for what is not.
                 y[lo:hi] = expected + moved * by_sample(1 / np.maximum(seen, LEAST), moved)
-        done = Source(y, origin=np.zeros(1), unit=1.0, n_jobs=self.some.n_threads)
         start = State(model.mean, model.factors)  # type: ignore[arg-type]
-        state = solve(done, start, Power(2.0), BY_ONE_SWEEP, self.weights).state
+        state = swept(rows_of(y, self.some.n_threads), start, self.weights)
         return self.guess(state, y, F, squares / cells)
 
-    def best(self, guess: Guess, bandwidth: float | None, rounds: int) -> Guess:
+    def filled(self, guess: Guess) -> Guess:
         """Learn in rounds, as long as they tell more."""
-        for _ in range(rounds):
-            before, guess = guess.noise, self.better(guess, bandwidth)
+        before = math.inf
+        for _ in range(ROUNDS):
+            guess = self.better(guess, None)
             if guess.noise >= (1 - LESS) * before:
                 break
+            before = guess.noise
+        return guess
+
+    def doubted(self, guess: Guess, bandwidth: float, rounds: int) -> Guess:
+        """Learn in rounds at bandwidths that narrow and widen again."""
+        for share in TIGHTENING:
+            for _ in range(rounds):
+                guess = self.better(guess, share * bandwidth)
         return guess
 
 
@@ -195,22 +218,24 @@ def learned(
     ranks: tuple[Rank, ...],
     weights: np.ndarray | None,
     bandwidth: float | None = None,
-    brief: bool = False,
 ) -> Completion:
-    """Learn what is expected of samples from some of those that count; ``brief``: in one round."""
+    """Learn what is expected of samples from some of those that count."""
     counting = np.arange(source.n_samples) if weights is None else np.flatnonzero(weights)
     largest = max((k for k in ranks if isinstance(k, int)), default=0)
     size = min(DRAWN, DRAWN_BYTES // (8 * math.prod(source.sample_shape)))
     size = max(FEWEST, 2 * largest, size)
     places = np.linspace(0, len(counting) - 1, min(size, len(counting))).astype(int)
     drawn = counting[np.unique(places)]
-    some, filled = source.inner.chosen(drawn), source.chosen(drawn)
     w = np.ones(len(drawn)) if weights is None else weights[drawn]
     x, y = (
         np.concatenate([block for _, _, block in rows.blocks(0, rows.n_samples)])
-        for rows in (some, filled)
+        for rows in (source.inner.chosen(drawn), source.chosen(drawn))
     )
-    learner = Learner(some, x, w)
+    if single_holds(row_squares(y), float(np.median(row_squares(np.diff(y, axis=0)))) / 2):
+        # What is expected need not be known to more digits than samples tell of it.
+        x, y = x.astype(SINGLE), y.astype(SINGLE)
+    filled = rows_of(y, source.n_threads)
+    learner = Learner(rows_of(x, source.n_threads, missing=True), x, w)
     # Shares of variance become numbers; where ranks come by themselves, they are not yet known.
     shares = tuple(SHARE if isinstance(k, str) else k for k in ranks)
     if any(isinstance(k, float) for k in shares):
@@ -222,12 +247,9 @@ def learned(
         warnings.warn(FOLLOWED.format(core=core, shape=shape), UserWarning, stacklevel=7)
         bandwidth = math.inf
     if bandwidth is None:
-        guess = learner.best(guess, None, 1 if brief else ROUNDS)
+        guess = learner.filled(guess)
     else:
-        # A subspace wider than the fit's comes to follow what is wrong.
-        rounds = DOUBTING if wide != shares else ROUNDS
-        for share in TIGHTENING:
-            guess = learner.best(guess, share * bandwidth, rounds)
+        guess = learner.doubted(guess, bandwidth, LONG if wide == shares else DOUBTING)
     mean = source.origin + source.unit * guess.model.mean
     assert guess.model.factors is not None  # noqa: S101
     made = Completion(mean, guess.model.factors, np.asarray(guess.model.prior))

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from corrtensor._engine.arrays.origin import SAFE_MEAN
+from corrtensor._engine.arrays.origin import SINGLE, single_holds
 from corrtensor._engine.arrays.source import Source
 from corrtensor._engine.passes import LARGEST_SQUARE, EachPass
 from corrtensor._engine.products import row_squares
@@ -34,9 +34,8 @@ STEPS = 3
 COPY = 0.02
 # Fewer samples than this tell nothing about others.
 FEWEST = 10
-# Bytes measured at a time; squares that single precision can hold beside their inverses.
-CACHED, LARGEST_SINGLE = 1 << 18, 1e18
-SINGLE = np.dtype(np.float32)
+# Bytes measured at a time.
+CACHED = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -213,9 +212,7 @@ def in_single(some: Source, away: np.ndarray) -> Source:
     if type(some) is not Source or not isinstance(some.X, np.ndarray) or some.dtype == SINGLE:
         return some
     x = np.concatenate([block for _, _, block in some.blocks(0, some.n_samples)])
-    norms, typical = row_squares(x), float(np.median(away))
-    moderate = typical > 1 / LARGEST_SINGLE and norms.max() < LARGEST_SINGLE * min(typical, 1.0)
-    if not moderate or np.median(norms) > SAFE_MEAN[SINGLE] * typical:
+    if not single_holds(row_squares(x), float(np.median(away))):
         return some
     options: dict[str, Any] = {"n_jobs": some.n_threads, "block_size": some.block_size}
     return Source(x.astype(SINGLE), origin=np.zeros(some.sample_shape), unit=1.0, **options)

@@ -9,6 +9,8 @@ PILOTS, PILOT_BYTES = 64, 1 << 25
 SAFE_SIZE = {np.dtype(np.float64): 1e60, np.dtype(np.float32): 1e9}
 # Without a shift of origin, this much of the mean's energy beside the variation's is safe.
 SAFE_MEAN = {np.dtype(np.float64): 1e3, np.dtype(np.float32): 30.0}
+# Squares that single precision can hold beside their inverses.
+SINGLE, LARGEST_SINGLE = np.dtype(np.float32), 1e18
 
 
 def middle(rows: np.ndarray) -> np.ndarray:
@@ -64,3 +66,12 @@ def choose_origin(
         if not np.square(place / unit).sum() > SAFE_MEAN[dtype] * spread:
             return np.zeros_like(place)
     return place
+
+
+def single_holds(norms: np.ndarray, typical: float) -> bool:
+    """Tell whether single precision holds samples of these squared norms, and tells them apart.
+
+    ``typical`` is their usual squared distance from one another.
+    """
+    moderate = typical > 1 / LARGEST_SINGLE and norms.max() < LARGEST_SINGLE * min(typical, 1.0)
+    return bool(moderate and np.median(norms) <= SAFE_MEAN[SINGLE] * typical)
