@@ -227,10 +227,9 @@ def learned(
     places = np.linspace(0, len(counting) - 1, min(size, len(counting))).astype(int)
     drawn = counting[np.unique(places)]
     w = np.ones(len(drawn)) if weights is None else weights[drawn]
-    x, y = (
-        np.concatenate([block for _, _, block in rows.blocks(0, rows.n_samples)])
-        for rows in (source.inner.chosen(drawn), source.chosen(drawn))
-    )
+    some = source.inner.chosen(drawn).blocks(0, len(drawn))
+    rows = [(x, source.model.complete(x, source.cores[drawn[lo:hi]]).x) for lo, hi, x in some]
+    x, y = (np.concatenate(blocks) for blocks in zip(*rows, strict=True))
     if single_holds(row_squares(y), float(np.median(row_squares(np.diff(y, axis=0)))) / 2):
         # What is expected need not be known to more digits than samples tell of it.
         x, y = x.astype(SINGLE), y.astype(SINGLE)
