@@ -76,6 +76,27 @@ FAULTS = [
         "cells",
     ),
     Fault(
+        "what is expected is learned once, whoever was rejected",
+        "_robust/cell_methods.py",
+        "if source.teaching == teaching:",
+        "if source.teaching is not None:",
+        "cells",
+    ),
+    Fault(
+        "single precision holds everything",
+        "_engine/arrays/origin.py",
+        "return bool(moderate and ",
+        "return bool(moderate or ",
+        "cells",
+    ),
+    Fault(
+        "one round tells what is expected",
+        "_robust/completion.py",
+        "if moved <= STILL * guess.noise:",
+        "if True:",
+        "cells",
+    ),
+    Fault(
         "the scale of a cell has no floor",
         "_robust/completion.py",
         "np.maximum(np.where(np.isnan(away), typical, away), typical)",
@@ -369,8 +390,8 @@ FAULTS = [
     Fault(
         "the origin never moves",
         "_engine/arrays/origin.py",
-        "    return mean * unit\n",
-        "    return np.zeros_like(mean)\n",
+        "    return place\n\n\ndef single",
+        "    return np.zeros_like(place)\n\n\ndef single",
         "numerical_trust",
     ),
     Fault(
@@ -620,8 +641,8 @@ FAULTS = [
     Fault(
         "what has no direction of its own is forgotten",
         "_robust/metric.py",
-        "rest = np.maximum(row_squares(y) - row_squares(cores), 0)",
-        "rest = 0 * row_squares(y)",
+        "np.sqrt(rest).astype(x.dtype)",
+        "0 * np.sqrt(rest).astype(x.dtype)",
         "search",
     ),
     Fault(

@@ -121,6 +121,30 @@ def test_what_is_put_into_gaps_does_not_favour_the_fit():
     assert left_out(torn, X[200:]) < 1.02 * left_out(whole, X[200:])
 
 
+@pytest.mark.parametrize("cells", [False, True])
+@pytest.mark.parametrize("factor", [1e-30, 1e30])
+def test_gaps_in_units_that_single_precision_does_not_hold(factor, cells):
+    """What is expected is learned in single precision, but not there."""
+    X = low_rank(6) + 0.05 * np.random.default_rng(6).normal(size=(80, 12, 10))
+    Y, _ = spoil(X, missing=0.2, bad=0)
+    one, other = (ct.CorrTensor((2, 2), cells=cells).fit(y) for y in (Y, factor * Y))
+    assert_allclose(other.repair(factor * Y) / factor, one.repair(Y), atol=1e-4)
+    assert_allclose(other.weights_, one.weights_, atol=1e-4)
+
+
+def test_outliers_with_gaps_teach_nothing():
+    """What is expected is learned again without them: as from the others alone."""
+    rng = np.random.default_rng(7)
+    X = low_rank(7, 120) + 0.05 * rng.normal(size=(120, 12, 10))
+    X[:20] = 3 * rng.normal(size=(20, 12, 10))
+    Y, _ = spoil(X, missing=0.3, bad=0)
+    model, good = ct.CorrTensor((2, 2)).fit(Y), ct.CorrTensor((2, 2)).fit(Y[20:])
+    assert set(model.diagnostics_["rejected"]) == set(range(20))
+    found, wanted = (m.repair(Y[20:]) for m in (model, good))
+    # The first look, at all samples, is where the second begins.
+    assert np.square(found - wanted).mean() < 0.05 * np.square(wanted - X[20:]).mean()
+
+
 def test_samples_that_are_not_held(monkeypatch, make_samples, ranks_of):
     """Too large to be kept whole: completed whenever they are read, with the same result."""
     X, _ = spoil(make_samples(2, n=80), missing=0.2)

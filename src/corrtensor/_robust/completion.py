@@ -37,14 +37,14 @@ CORRELATED = 3.0
 # The most that an entry of a core may cost beside a cell; the least share of a sample that is seen
 # to stand for all of it.
 DEAREST, LEAST = 1e3, 0.1
-# Most rounds of learning; they end when what is not explained falls by less than this share of it.
-# Steps towards the cores in each.
-ROUNDS, LESS, STEPS = 6, 0.2, 3
+# Most rounds of learning; they end when what is expected moves by less than this share of what is
+# not explained. Steps towards the cores in each.
+ROUNDS, STILL, STEPS = 6, 0.03, 3
 # Bandwidth of a cell in robust standard deviations.
 BANDWIDTH = 4.0
-# Shares of it one after the other: narrow ones let go of what has bent the start. Rounds at each;
-# and where what is expected is no wider than the fit, and has no room for what is wrong.
-TIGHTENING, DOUBTING, LONG = (1.0, 0.5, 0.5, 1.0), 2, 10
+# Shares of it one after the other: narrow ones let go of what has bent the start. Most rounds at
+# each; and where what is expected is no wider than the fit, and has no room for what is wrong.
+TIGHTENING, DOUBTING, LONG = (1.0, 0.5, 0.5, 1.0), 2, 15
 # With more than half as many numbers in a core as there are cells, the fit follows the larger part
 # of an error in a single cell.
 MOST_NUMBERS = 0.5
@@ -195,21 +195,13 @@ class Learner:
         state = swept(rows_of(y, self.some.n_threads), start, self.weights)
         return self.guess(state, y, F, squares / cells)
 
-    def filled(self, guess: Guess) -> Guess:
-        """Learn in rounds, as long as they tell more."""
-        before = math.inf
-        for _ in range(ROUNDS):
-            guess = self.better(guess, None)
-            if guess.noise >= (1 - LESS) * before:
+    def best(self, guess: Guess, bandwidth: float | None, rounds: int) -> Guess:
+        """Learn in rounds until what is expected no longer moves."""
+        for _ in range(rounds):
+            before, guess = guess, self.better(guess, bandwidth)
+            moved = float(np.square(guess.expected - before.expected).mean())
+            if moved <= STILL * guess.noise:
                 break
-            before = guess.noise
-        return guess
-
-    def doubted(self, guess: Guess, bandwidth: float, rounds: int) -> Guess:
-        """Learn in rounds at bandwidths that narrow and widen again."""
-        for share in TIGHTENING:
-            for _ in range(rounds):
-                guess = self.better(guess, share * bandwidth)
         return guess
 
 
@@ -246,9 +238,11 @@ def learned(
         warnings.warn(FOLLOWED.format(core=core, shape=shape), UserWarning, stacklevel=7)
         bandwidth = math.inf
     if bandwidth is None:
-        guess = learner.filled(guess)
+        guess = learner.best(guess, None, ROUNDS)
     else:
-        guess = learner.doubted(guess, bandwidth, LONG if wide == shares else DOUBTING)
+        rounds = LONG if wide == shares else DOUBTING
+        for share in TIGHTENING:
+            guess = learner.best(guess, share * bandwidth, rounds)
     mean = source.origin + source.unit * guess.model.mean
     assert guess.model.factors is not None  # noqa: S101
     made = Completion(mean, guess.model.factors, np.asarray(guess.model.prior))
