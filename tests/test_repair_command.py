@@ -151,6 +151,11 @@ def test_nan_is_data_in_every_command(tmp_path, scenes):
     run("outliers", x, "--cells", "--ranks", "2,2", "--report", tmp_path / "odder.html")
     run("report", model, x, "-o", tmp_path / "report.html")
     run("classify", x, "--train", x, "--labels", labels, "--csv", tmp_path / "names.csv")
+    for option in (["--ranks", "3,3"], ["--clip"], ["--no-cells"]):
+        said = run("repair", x, "--model", model, "-o", tmp_path / "z.npy", *option, expect=2)
+        assert f"{option[0]} is for a fit" in " ".join(said.output.split())
+    said = run("outliers", x, "--model", model, "--ranks", "3,3", expect=2)
+    assert "--ranks is for a fit" in " ".join(said.output.split())
     run("repair", x, "--model", model, "-o", tmp_path / "y.npy")
     assert np.isfinite(np.load(tmp_path / "cores.npy")).all()
     assert_array_equal(np.load(tmp_path / "y.npy"), ct.load(model).repair(torn))

@@ -15,6 +15,7 @@ from corrtensor.cli.steps import (
     load_model,
     name_of,
     open_stack,
+    refuse_beside,
     samples_of,
     table_writer,
 )
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 # Different samples from which something can be said at all, and with some confidence.
 FEWEST, FEW = 3, 20
+USUAL = "0.95"
 COLUMNS = ("rank", "sample", "name", "score", "outlier", "reason")
 
 
@@ -45,7 +47,7 @@ def outliers(
     contamination: Annotated[
         float | None, typer.Option(help="Share of outliers to flag, if it is known.")
     ] = None,
-    ranks: options.Ranks = "0.95",
+    ranks: options.Ranks = USUAL,
     cells: Annotated[bool, typer.Option("--cells", help="Look for bad pixels, too.")] = False,
     missing: options.Missing = None,
     size: options.Size = None,
@@ -60,6 +62,7 @@ def outliers(
     Example: corrtensor outliers faces --csv outliers.csv --report outliers.html
     """
     voice = Voice(as_json, quiet)
+    refuse_beside(model, ranks=ranks != USUAL, cells=cells)
     chosen, shape = (options.parse_ranks(ranks), cells), options.parse_size(size)
     if contamination is not None and not 0 < contamination <= 0.5:
         raise typer.BadParameter(f"--contamination {contamination}: a share lies in (0, 0.5]")

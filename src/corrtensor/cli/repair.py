@@ -65,6 +65,7 @@ def repair(
     from corrtensor.io.writing import check_output_name
 
     voice = Voice(as_json, quiet)
+    steps.refuse_beside(trained, ranks=ranks is not None, clip=clip is not None, no_cells=not cells)
     files = [name for name in (out, foreground) if name is not None]
     for name in files:
         try:

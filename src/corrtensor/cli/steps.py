@@ -176,6 +176,16 @@ def file_of(where: str | Path) -> Path:
     return Path(str(where).partition("::")[0])
 
 
+def refuse_beside(model: object, **given: bool) -> None:
+    """Raise a ``BadParameter`` if options of a fit were given beside a model that is fitted."""
+    import typer
+
+    name = next((name for name, on in given.items() if on), None)
+    if model is not None and name is not None:
+        name = "--" + name.replace("_", "-")
+        raise typer.BadParameter(f"{name} is for a fit, and --model {model} is fitted: give one")
+
+
 def refuse_same(output: str, other: str) -> None:
     """Raise a ``BadParameter`` if an output would take the place of what is read or written too.
 
