@@ -27,7 +27,7 @@ FARTHEST = 30.0
 STRAY, SIGMA = 2 / 3, 1.0337
 # Most steps towards a core; with cells in doubt, at bandwidths so many times as wide.
 STEPS = 30
-NARROWING = ((math.inf, 4), (2.0, 3), (1.0, 3), (1.0, 3))
+NARROWING = ((math.inf, 4), (1.0, 3), (0.7, 3), (1.0, 3))
 # Bytes of samples that take their steps at a time: they and what is made of them stay in the cache.
 CACHED = 1 << 20
 # So many cells tell how far those of a sample stray.
@@ -198,8 +198,8 @@ class Model:
     def found(self, x: np.ndarray, first: int = 0) -> tuple[np.ndarray, Block]:
         """Return the cores of samples, and the samples completed by them.
 
-        Bandwidths begin wide and narrow. The core of a sample does not depend on the block it is
-        in.
+        A narrow bandwidth lets go of what has bent the core, and the last one takes back what is
+        good. The core of a sample does not depend on the block it is in.
         """
         Z = np.zeros((len(x), *self.core_shape), self.dtype)
         F = self.expected(Z)
