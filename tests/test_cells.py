@@ -189,17 +189,56 @@ def left_out(model, X):
     return np.square(d - P[0] @ d @ P[1]).sum(axis=(1, 2)).mean()
 
 
-def test_missing_cells_of_an_exact_subspace_come_back():
-    X = low_rank()
-    Y, gaps = spoil(X, missing=0.3, bad=0)
-    model = ct.make("MPCA", (2, 2), tol=1e-12, max_iter=500).fit(Y)
+@pytest.mark.parametrize("share", [0.2, 0.4, 0.6])
+@pytest.mark.parametrize("seed", range(6))
+def test_missing_cells_of_an_exact_subspace_come_back(seed, share):
+    X = low_rank(seed)
+    Y, gaps = spoil(X, missing=share, bad=0, seed=seed)
+    model = ct.make("MPCA", (2, 2)).fit(Y)
     whole = model.repair(Y)
     assert_array_equal(whole[~gaps], X[~gaps])
-    # What is expected is learned in six rounds, each of which leaves about a third of the error.
-    assert_allclose(whole[gaps], X[gaps], atol=1e-3)
-    assert_allclose(model.transform(Y), model.transform(X), atol=1e-3)
+    # What is expected is learned in single precision, in fifteen rounds at most.
+    assert_allclose(whole[gaps], X[gaps], atol=2e-3)
+    assert np.sqrt(np.square(whole - X)[gaps].mean()) < 2e-4
+    assert_allclose(model.transform(Y), model.transform(X), atol=2e-3)
     assert model.residuals(Y).max() < 1e-6
     assert model.score_distances(Y).shape == (80,)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_spare_directions_follow_no_bad_cells(seed):
+    """Where samples have the ranks of the fit and noise, errors in a fifth of them are seen."""
+    rng = np.random.default_rng(seed)
+    A, B = (np.linalg.qr(rng.normal(size=(30, 3)))[0] for _ in range(2))
+    X = A @ (5 * rng.normal(size=(200, 3, 3))) @ B.T
+    bad = rng.random(X.shape) < 0.2
+    Y = np.where(bad, 3 * rng.choice([-1, 1], X.shape), X + 0.05 * rng.normal(size=X.shape))
+    model = ct.CorrTensor((3, 3), cells=True).fit(Y)
+    assert left_out(model, X) < 1e-4 * np.square(X).sum(axis=(1, 2)).mean()
+    assert np.square(model.repair(Y) - X)[bad].mean() < 1e-3 * np.square(X)[bad].mean()
+
+
+def test_order_and_weightless_samples_do_not_matter_to_gaps():
+    X = low_rank(1) + 0.05 * np.random.default_rng(1).normal(size=(80, 12, 10))
+    Y, gaps = spoil(X, missing=0.4, bad=0)
+    model = ct.make("MPCA", (2, 2)).fit(Y)
+    far = np.full((200, 12, 10), 100.0) + np.random.default_rng(2).normal(size=(200, 12, 10))
+    weighted = ct.make("MPCA", (2, 2))
+    weighted.fit(np.concatenate([far, Y]), sample_weight=np.repeat([0.0, 1.0], [200, 80]))
+    for other in (ct.make("MPCA", (2, 2)).fit(Y[::-1]), weighted):
+        off = np.square(other.repair(Y) - model.repair(Y))[gaps].mean()
+        # Rounds end a little earlier or later.
+        assert off < 0.02 * np.square(model.repair(Y) - X)[gaps].mean()
+
+
+def test_cells_that_were_set_after_the_fit(images):
+    model = ct.CorrTensor((3, 2)).fit(images).set_params(cells=True)
+    for method in (model.cell_weights, model.cell_residuals):
+        with pytest.raises(ValueError, match=r"cells=True was set after the fit.*fit again"):
+            method(images)
+    for bad in (-1.0, "yes"):
+        with pytest.raises((ValueError, TypeError), match="cells"):
+            ct.CorrTensor((3, 2), cells=bad).fit(images)
 
 
 def test_without_gaps_and_without_the_switch_nothing_changes(images):

@@ -150,6 +150,8 @@ def test_what_another_pass_gains_is_foreseen():
     assert next_gain(held) == pytest.approx(0.1**5 * 0.9, rel=1e-6)
     assert next_gain(held[:3]) == pytest.approx(0.9)
     assert next_gain([0.0, 5.0, 5.0, 5.0]) == 0
+    # What rounding takes away is no gain, nor is it twice.
+    assert next_gain([0.0, 10.0, 10.0 + 1e-9, 10.0 - 1e-7]) == 0
 
 
 def test_no_sweep_where_all_vectors_count_as_at_the_start(monkeypatch):

@@ -192,6 +192,7 @@ class MultilinearSubspace(CallbackSupportMixin, PartialFit, CoreDistances, Likel
         return loss
 
     def _options(self) -> Options:
+        self._bandwidth()
         if not (self.center is None or isinstance(self.center, str)) or self.center not in CENTERS:
             raise ValueError(f"center={self.center!r}: use 'weighted', 'plain' or None")
         if not isinstance(self.coupled, bool | np.bool_):

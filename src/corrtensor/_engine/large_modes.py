@@ -140,6 +140,8 @@ def leading_of_large(
 def next_gain(held: Sequence[float]) -> float:
     """Return about how much another pass would gain: gains fall as they did last, or faster."""
     gains = np.diff(held)
+    if not gains[-1] > 0:
+        return 0.0
     if len(gains) < 3 or not gains[-2] > 0:
         # The first was no gain over anything.
         return float(gains[-1])

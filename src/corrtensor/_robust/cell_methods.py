@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
 
 from corrtensor._engine.arrays.dask_lazy import by_chunks
 from corrtensor._engine.arrays.disk import check_output
@@ -73,6 +74,16 @@ class CellMethods(SubspaceTransformer):
         if made.scale is not None:
             self.cell_scale_ = made.scale
 
+    def _scale(self) -> np.ndarray:
+        """Return how far cells stray, if the fit has looked for bad ones."""
+        check_is_fitted(self)
+        if not hasattr(self, "cell_scale_"):
+            raise ValueError(
+                f"cells={self.cells!r} was set after the fit, "
+                "which has not looked for bad cells: fit again"
+            )
+        return self.cell_scale_
+
     def _by_cells(self, X: Any, out: Any, make: Callable[[np.ndarray, Block], np.ndarray]) -> Any:
         """Write an array of the samples' shape, made of every block and what completes it."""
         source, flat = self._source(X)
@@ -114,18 +125,18 @@ class CellMethods(SubspaceTransformer):
         -------
         X_new : ndarray of the shape of X, or ``out``
             The samples; lazy, as in :meth:`transform`. Bad cells are looked for only if the fit
-            did (``cells=True`` of :class:`CorrTensor`).
+            did (``cells=True`` of :class:`CorrTensor`). A fit to samples with gaps has learned
+            what is expected beyond its ranks; one to whole samples completes by its ranks alone.
 
         Examples
         --------
         >>> import numpy as np
         >>> from corrtensor import MultilinearSubspace
         >>> rng = np.random.default_rng(0)
-        >>> A, B = rng.normal(size=(12, 2)), rng.normal(size=(10, 2))
-        >>> X = A @ rng.normal(size=(80, 2, 2)) @ B.T
+        >>> X = rng.normal(size=(40, 8, 1)) * rng.normal(size=7)
         >>> torn = np.where(rng.random(X.shape) < 0.2, np.nan, X)
-        >>> whole = MultilinearSubspace(ranks=(2, 2)).fit(torn).repair(torn)
-        >>> bool(np.abs(whole - X).max() < 1e-2 * np.abs(X).max())
+        >>> whole = MultilinearSubspace(ranks=(8, 1)).fit(torn).repair(torn)
+        >>> bool(np.abs(whole - X).max() < 1e-3)
         True
         """
         return self._by_cells(X, out, repaired)
@@ -147,6 +158,7 @@ class CellMethods(SubspaceTransformer):
         weights : ndarray of the shape of X, or ``out``
             From 0 to 1; lazy, as in :meth:`transform`.
         """
+        self._scale()
         return self._by_cells(X, out, cell_weights)
 
     @available_if(lambda self: getattr(self, "cells", False))  # type: ignore[untyped-decorator]
@@ -164,7 +176,7 @@ class CellMethods(SubspaceTransformer):
         Returns
         -------
         deviations : ndarray of the shape of X, or ``out``
-            Residuals divided by ``cell_scale_``, NaN where a cell is missing; lazy, as in
-            :meth:`transform`.
+            Residuals divided by ``cell_scale_``, and by how many times as far as usual the cells
+            of the sample stray; NaN where a cell is missing; lazy, as in :meth:`transform`.
         """
-        return self._by_cells(X, out, deviations(self.cell_scale_))
+        return self._by_cells(X, out, deviations(self._scale()))

@@ -1,7 +1,7 @@
 """What is expected of samples with bad or missing cells: a wider subspace than the fit's.
 
 What is put into a cell must not favour the directions that a fit has come to: it comes from a
-subspace of twice the ranks, whose directions count by how much samples vary along them
+subspace of up to twice the ranks, whose directions count by how much samples vary along them
 (``docs/method.md``, section 13).
 """
 
@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from corrtensor._engine.arrays.origin import SINGLE, single_holds
+from corrtensor._engine.arrays.origin import SINGLE, single_holds, usual
 from corrtensor._engine.arrays.source import Source
 from corrtensor._engine.passes import Blocks, SweepPass, by_sample, weighted_sum
 from corrtensor._engine.products import project, row_squares
@@ -30,6 +30,9 @@ from corrtensor._robust.completed import CompletedSource
 DRAWN, DRAWN_BYTES, FEWEST = 500, 1 << 26, 20
 # Ranks beside those of the fit, as far as this share of a mode and these bytes of cores allow.
 WIDER, MOST, CORE_BYTES = 2.0, 0.5, 1 << 28
+# Which ranks serve is tried on so many samples, by this share of their cells, hidden: those beyond
+# the fit's only if their error is no more than this share of the other.
+TRIED, HIDDEN, CLEARLY = 100, 0.05, 0.9
 # The share of variance that tells the ranks as long as they are not known.
 SHARE = 0.95
 # Residuals of neighbours go together: so many cells tell as much as one of white noise would.
@@ -39,7 +42,7 @@ CORRELATED = 3.0
 DEAREST, LEAST = 1e3, 0.1
 # Most rounds of learning; they end when what is expected moves by less than this share of what is
 # not explained. Steps towards the cores in each.
-ROUNDS, STILL, STEPS = 6, 0.03, 3
+ROUNDS, STILL, STEPS = 3, 0.03, 3
 # Bandwidth of a cell in robust standard deviations.
 BANDWIDTH = 4.0
 # Shares of it one after the other: narrow ones let go of what has bent the start. Most rounds at
@@ -158,6 +161,10 @@ class Learner:
     x: np.ndarray
     weights: np.ndarray
 
+    def begun(self, y: np.ndarray, ranks: tuple[Rank, ...]) -> State:
+        """Return 2DSVD of the samples, completed so."""
+        return spectral(rows_of(y, self.some.n_threads), ranks, weights=self.weights)
+
     def guess(
         self, state: State, y: np.ndarray, F: np.ndarray | None = None, noise: float = 0.0
     ) -> Guess:
@@ -204,6 +211,68 @@ class Learner:
                 break
         return guess
 
+    def taught(self, guess: Guess, bandwidth: float | None, rounds: int) -> Guess:
+        """Learn, with cells in doubt at bandwidths that narrow and widen again."""
+        for share in (1.0,) if bandwidth is None else TIGHTENING:
+            guess = self.best(guess, None if bandwidth is None else share * bandwidth, rounds)
+        return guess
+
+
+def drawn_from(
+    source: CompletedSource, ranks: tuple[Rank, ...], weights: np.ndarray | None
+) -> tuple[Learner, np.ndarray]:
+    """Draw some samples that count; return them, and how they are completed so far."""
+    counting = np.arange(source.n_samples) if weights is None else np.flatnonzero(weights)
+    largest = max((k for k in ranks if isinstance(k, int)), default=0)
+    size = min(DRAWN, DRAWN_BYTES // (8 * math.prod(source.sample_shape)))
+    size = max(FEWEST, 2 * largest, size)
+    places = np.linspace(0, len(counting) - 1, min(size, len(counting))).astype(int)
+    drawn = counting[np.unique(places)]
+    some = source.inner.chosen(drawn).blocks(0, len(drawn))
+    rows = [(x, source.model.complete(x, source.cores[drawn[lo:hi]]).x) for lo, hi, x in some]
+    x, y = (np.concatenate(blocks) for blocks in zip(*rows, strict=True))
+    if source.teaching is None:
+        # Nothing was learned yet: gaps start at the median of all these.
+        y = filled(x)
+    if single_holds(row_squares(y), float(np.median(row_squares(np.diff(y, axis=0)))) / 2):
+        # What is expected need not be known to more digits than samples tell of it.
+        x, y = x.astype(SINGLE), y.astype(SINGLE)
+    w = np.ones(len(drawn)) if weights is None else weights[drawn]
+    return Learner(rows_of(x, source.n_threads, missing=True), x, w), y
+
+
+def filled(x: np.ndarray, bandwidth: float | None = None) -> np.ndarray:
+    """Return samples with their gaps, and cells that stray too far from it, at the median."""
+    middle = usual(x)
+    model = Model(middle, None, x.dtype)
+    if bandwidth is not None and math.isfinite(bandwidth):
+        model = model.doubting(spread_of(x - middle), bandwidth)
+    return model.complete(x, np.zeros((len(x), 0), x.dtype)).x
+
+
+def foretold(
+    learner: Learner, bandwidth: float | None, *candidates: tuple[int | None, ...]
+) -> tuple[int | None, ...]:
+    """Return the first of two ranks, or the second if they tell better what is in hidden cells.
+
+    Spare directions hold what the fit leaves of faces; where it leaves noise alone, they come to
+    follow single cells.
+    """
+    few = slice(None, None, -(-len(learner.x) // TRIED))
+    x, w = learner.x[few], learner.weights[few]
+    hidden = (np.random.default_rng(0).random(x.shape) < HIDDEN) & ~np.isnan(x)
+    torn = np.where(hidden, np.nan, x).astype(x.dtype)
+    other = Learner(rows_of(torn, learner.some.n_threads, missing=True), torn, w)
+    y, missed, rounds = filled(torn), [], LONG if bandwidth is None else DOUBTING
+    for ranks in candidates:
+        guess = other.guess(other.begun(y, ranks), y)
+        expected = other.taught(guess, bandwidth, rounds).expected
+        missed.append(np.abs(x - expected)[hidden].astype(np.float64))
+    # Cells that are bad, or of outliers, are told by none: what is far off counts as just off.
+    far = BANDWIDTH * SIGMA * min(float(upper(away[:, None])[0]) for away in missed)
+    costs = [float(np.square(np.minimum(away, far)).sum()) for away in missed]
+    return candidates[1] if costs[1] < CLEARLY * costs[0] else candidates[0]
+
 
 def learned(
     source: CompletedSource,
@@ -212,40 +281,28 @@ def learned(
     bandwidth: float | None = None,
 ) -> Completion:
     """Learn what is expected of samples from some of those that count."""
-    counting = np.arange(source.n_samples) if weights is None else np.flatnonzero(weights)
-    largest = max((k for k in ranks if isinstance(k, int)), default=0)
-    size = min(DRAWN, DRAWN_BYTES // (8 * math.prod(source.sample_shape)))
-    size = max(FEWEST, 2 * largest, size)
-    places = np.linspace(0, len(counting) - 1, min(size, len(counting))).astype(int)
-    drawn = counting[np.unique(places)]
-    w = np.ones(len(drawn)) if weights is None else weights[drawn]
-    some = source.inner.chosen(drawn).blocks(0, len(drawn))
-    rows = [(x, source.model.complete(x, source.cores[drawn[lo:hi]]).x) for lo, hi, x in some]
-    x, y = (np.concatenate(blocks) for blocks in zip(*rows, strict=True))
-    if single_holds(row_squares(y), float(np.median(row_squares(np.diff(y, axis=0)))) / 2):
-        # What is expected need not be known to more digits than samples tell of it.
-        x, y = x.astype(SINGLE), y.astype(SINGLE)
-    filled = rows_of(y, source.n_threads)
-    learner = Learner(rows_of(x, source.n_threads, missing=True), x, w)
+    learner, y = drawn_from(source, ranks, weights)
     # Shares of variance become numbers; where ranks come by themselves, they are not yet known.
-    shares = tuple(SHARE if isinstance(k, str) else k for k in ranks)
-    if any(isinstance(k, float) for k in shares):
-        shares = spectral(filled, shares, weights=w).ranks
-    wide = wider(cast(tuple[int | None, ...], shares), source.sample_shape, source.n_samples)
-    guess = learner.guess(spectral(filled, wide, weights=w), y)
+    own = tuple(SHARE if isinstance(k, str) else k for k in ranks)
+    if any(isinstance(k, float) for k in own):
+        own = learner.begun(y, own).ranks
+    chosen = wider(cast(tuple[int | None, ...], own), source.sample_shape, source.n_samples)
+    if chosen != own:
+        chosen = foretold(learner, bandwidth, cast(tuple[int | None, ...], own), chosen)
+    if len(source.sample_shape) == 1:
+        # Few directions may all be those of what is wrong: cells far from the median do not begin.
+        y = filled(learner.x, bandwidth)
+    guess = learner.guess(learner.begun(y, chosen), y)
     core, shape = guess.model.core_shape, source.sample_shape
     if bandwidth is not None and math.prod(core) > MOST_NUMBERS * math.prod(shape):
         warnings.warn(FOLLOWED.format(core=core, shape=shape), UserWarning, stacklevel=7)
         bandwidth = math.inf
-    if bandwidth is None:
-        guess = learner.best(guess, None, ROUNDS)
-    else:
-        rounds = LONG if wide == shares else DOUBTING
-        for share in TIGHTENING:
-            guess = learner.best(guess, share * bandwidth, rounds)
+    rounds = ROUNDS if bandwidth is None else DOUBTING
+    guess = learner.taught(guess, bandwidth, LONG if chosen == own else rounds)
     mean = source.origin + source.unit * guess.model.mean
     assert guess.model.factors is not None  # noqa: S101
     made = Completion(mean, guess.model.factors, np.asarray(guess.model.prior))
     if bandwidth is None:
         return made
-    return replace(made, scale=source.unit * learner.scale(guess), bandwidth=bandwidth)
+    scale = (source.unit * learner.scale(guess)).astype(np.float64)
+    return replace(made, scale=scale, bandwidth=bandwidth)
