@@ -164,17 +164,17 @@ def test_the_number_of_sweeps_is_not_decided_by_rounding(images):
 
 
 @pytest.mark.parametrize("name", ["MPCA", "Corr-Tensor"])
-def test_what_is_known_or_not_wanted_is_not_added_up(images, name, monkeypatch):
+def test_what_is_known_or_not_wanted_is_not_added_up(clean_images, name, monkeypatch):
     """Residuals of the start are measured once, and after the last sweep nothing else."""
     passes, reduce = [], Source.reduce
 
     def noting(self, task, **given):
-        if self.n_samples == len(images):
+        if self.n_samples == len(clean_images):
             passes.append((type(task).__name__, getattr(task, "mode", None), sorted(given)))
         return reduce(self, task, **given)
 
     monkeypatch.setattr(Source, "reduce", noting)
-    model = make(name, (3, 2)).fit(images)
+    model = make(name, (3, 2)).fit(clean_images)
     assert model.converged_
     assert passes[-2][0] == "ResidualPass"  # the last of all learns the cores
     sweeps = [given for task, mode, given in passes if task == "SweepPass" and mode == 0]

@@ -147,7 +147,6 @@ def solve(
     moved, before, centred = math.inf, None, options.center is not None
     at_rest = not any(thin) or settled(source, options, state, loss, log_prior)
     status = "" if options.coupled and not at_rest else "converged"
-    hopeful = True
     while not status:
         at, mode = source.at(state.mean, state.factors), thin.index(True)
         sweep = SweepPass(at, mode, loss, unit, centred, narrowed(state.basis(mode), source.dtype))
@@ -155,9 +154,10 @@ def solve(
         if before is None:
             part = add_up(squares=s)
         else:
-            # Where nothing follows, or is likely to, only the residuals are wanted.
-            likely = hopeful and moved < math.sqrt(options.tol)
-            last = likely or len(objective) == options.max_iter
+            # A turn loses about its square of the energy. Where no sweep seems to follow, only the
+            # residuals are wanted.
+            last = moved**2 * np.median(norms) < options.tol * np.median(s)
+            last = last or len(objective) == options.max_iter
             part = source.reduce(ResidualPass(at), norms=norms) if last else add_up(norms=norms)
             s = np.concatenate(part.squares)
             objective.append(cost_of(loss, s * unit**2, sample_weight))
@@ -175,7 +175,7 @@ def solve(
             if status:
                 break
             if last:
-                part, hopeful = add_up(squares=s), False
+                part = add_up(squares=s)
         before = (state, s)
         with single_blas():
             new = next_state(source, state, part, options.center)
