@@ -5,7 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 
 from corrtensor import CorrTensor, MultilinearSubspace
@@ -498,3 +498,12 @@ def test_full_rank_leaves_nothing(images):
     assert_allclose(model.inverse_transform(model.transform(images)), images, atol=1e-12)
     assert_allclose(model.residuals_, 0, atol=1e-24)
     assert np.all(np.isfinite(model.weights_))
+
+
+@pytest.mark.parametrize(("n", "shape"), [(12, (300, 250)), (33, (64, 64)), (41, (40, 50))])
+def test_a_fit_leaves_the_samples_alone(n, shape):
+    """Once, some were overwritten by themselves times the root of their weight."""
+    X = np.random.default_rng(5).normal(size=(n, *shape))
+    kept = X.copy()
+    MultilinearSubspace((3, 3), coupled=False).fit(X, sample_weight=np.linspace(0, 0.9, n))
+    assert_array_equal(X, kept)

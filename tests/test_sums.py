@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
 from corrtensor._engine.passes import Sums
 from corrtensor._engine.products import (
@@ -76,3 +76,15 @@ def test_weighted_scatters_and_cores_are_those_of_a_loop(mode, own):
         mine = own and not np.may_share_memory(A, x)
         assert_allclose(scatter(A, weights=w, own=mine), S, atol=1e-11)
         assert mine or np.array_equal(A, before)
+
+
+@pytest.mark.parametrize(("n", "shape"), [(3, (300, 250)), (33, (64, 64)), (5, (70, 9, 120))])
+@pytest.mark.parametrize("mode", [0, 1])
+def test_samples_of_others_are_not_weighted_in_place(n, shape, mode):
+    """Also where one sample alone is worked on, which lies in memory as it is wanted."""
+    x = np.random.default_rng(3).normal(size=(n, *shape))
+    kept, w = x.copy(), np.linspace(0, 0.9, n)
+    S = scatter(unfold(x, mode), None, w)
+    assert_array_equal(x, kept)
+    rows = np.moveaxis(kept, mode + 1, 1).reshape(n, shape[mode], -1)
+    assert_allclose(S, np.einsum("n,nai,nbi->ab", w, rows, rows, optimize=True), rtol=1e-9)

@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose
 from sklearn.exceptions import ConvergenceWarning
 
 from corrtensor import CorrTensor, MultilinearSubspace, make
+from corrtensor._engine import solver
 from corrtensor._engine.arrays.source import Source
 from corrtensor._engine.eigenvectors import fix_signs, turned
 from corrtensor._engine.solver import at_rest, calibrated, measured, solve
@@ -160,3 +161,32 @@ def test_the_number_of_sweeps_is_not_decided_by_rounding(images):
             assert plain.n_iter_ == scaled.n_iter_
     one, other = CorrTensor((3, 2)).fit(images), CorrTensor((3, 2)).fit(images * 3 / 7)
     assert one.n_iter_ == other.n_iter_
+
+
+@pytest.mark.parametrize("name", ["MPCA", "Corr-Tensor"])
+def test_what_is_known_or_not_wanted_is_not_added_up(clean_images, name, monkeypatch):
+    """Residuals of the start are measured once, and after the last sweep nothing else."""
+    passes, reduce = [], Source.reduce
+
+    def noting(self, task, **given):
+        if self.n_samples == len(clean_images):
+            passes.append((type(task).__name__, getattr(task, "mode", None), sorted(given)))
+        return reduce(self, task, **given)
+
+    monkeypatch.setattr(Source, "reduce", noting)
+    model = make(name, (3, 2)).fit(clean_images)
+    assert model.converged_
+    assert passes[-2][0] == "ResidualPass"  # the last of all learns the cores
+    sweeps = [given for task, mode, given in passes if task == "SweepPass" and mode == 0]
+    assert len(sweeps) == model.n_iter_
+    assert ["squares" in given for given in sweeps] == [True] + [False] * (model.n_iter_ - 1)
+
+
+def test_a_sweep_thought_to_be_the_last_is_followed_all_the_same(images, monkeypatch):
+    """Where the projectors hardly turn, and the objective still falls too much to end."""
+    with pytest.warns(ConvergenceWarning):
+        expected = make("R1-Tensor", (3, 2), tol=0.0, max_iter=12).fit(images)
+    monkeypatch.setattr(solver, "at_rest", lambda objective, *rest: len(objective) > 12)
+    model = make("R1-Tensor", (3, 2)).fit(images)
+    assert_allclose(model.objective_, expected.objective_, rtol=1e-12)
+    assert_allclose(model.residuals_, expected.residuals_, rtol=1e-10)

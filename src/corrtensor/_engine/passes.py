@@ -263,8 +263,8 @@ class ResidualPass:
 class SweepPass:
     """One pass of a sweep: residuals and weights if a loss is given, then one mode's scatter.
 
-    Without a loss the weights of the samples are taken as they are. ``centred`` says whether
-    their weighted sum is wanted.
+    Without a loss the weights of the samples are taken as they are, and residuals that are known
+    are not measured again. ``centred`` says whether the weighted sum of the samples is wanted.
     """
 
     at: Projection
@@ -280,6 +280,7 @@ class SweepPass:
         norms: np.ndarray | None = None,
         log_prior: np.ndarray | None = None,
         weights: np.ndarray | None = None,
+        squares: np.ndarray | None = None,
     ) -> Part:
         """Measure and add up one chunk."""
         part = Part()
@@ -290,9 +291,12 @@ class SweepPass:
             if weights is not None:
                 w = weights[lo:hi]
             else:
-                assert norms is not None  # noqa: S101
                 assert self.loss is not None  # noqa: S101
-                s = self.at.residuals(x, norms[lo:hi], A, self.mode)
+                if squares is not None:
+                    s = squares[lo:hi]
+                else:
+                    assert norms is not None  # noqa: S101
+                    s = self.at.residuals(x, norms[lo:hi], A, self.mode)
                 log_w = self.loss.log_weight(s * self.unit**2)
                 if log_prior is not None:
                     log_w = log_w + log_prior[lo:hi]

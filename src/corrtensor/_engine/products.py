@@ -112,7 +112,8 @@ def scatter(
         few = max(1, COPIED // A[:1].nbytes)
         S = np.zeros((len(first), len(first)), A.dtype)
         for i in range(0, len(A), few):
-            B = np.ascontiguousarray(first[:, i : i + few]).transpose(1, 2, 0)
+            # One sample alone may lie as it is wanted, and is still somebody's.
+            B = first[:, i : i + few].copy().transpose(1, 2, 0)
             S += scatter(B, None, None if weights is None else weights[i : i + few], own=True)
         return S
     if weights is not None and sketch is None:

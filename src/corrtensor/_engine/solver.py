@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import cast
 
 import numpy as np
@@ -142,21 +143,23 @@ def solve(
         objective = [cost_of(loss, s * unit**2, sample_weight)]
     else:
         state, loss = thinned(options.resume.state, thin), options.resume.loss
-        objective = list(options.resume.objective)
+        objective, s = list(options.resume.objective), options.resume.residuals / unit**2
     moved, before, centred = math.inf, None, options.center is not None
     at_rest = not any(thin) or settled(source, options, state, loss, log_prior)
     status = "" if options.coupled and not at_rest else "converged"
     while not status:
         at, mode = source.at(state.mean, state.factors), thin.index(True)
-        if before is not None and len(objective) == options.max_iter:
-            # Nothing follows: only the residuals are wanted.
-            part = source.reduce(ResidualPass(at), norms=norms)
+        sweep = SweepPass(at, mode, loss, unit, centred, narrowed(state.basis(mode), source.dtype))
+        add_up = partial(source.reduce, sweep, log_prior=log_prior)
+        if before is None:
+            part = add_up(squares=s)
         else:
-            Q = narrowed(state.basis(mode), source.dtype)
-            sweep = SweepPass(at, mode, loss, unit, centred, Q)
-            part = source.reduce(sweep, norms=norms, log_prior=log_prior)
-        s = np.concatenate(part.squares)
-        if before is not None:
+            # A turn loses about its square of the energy. Where no sweep seems to follow, only the
+            # residuals are wanted.
+            last = moved**2 * np.median(norms) < options.tol * np.median(s)
+            last = last or len(objective) == options.max_iter
+            part = source.reduce(ResidualPass(at), norms=norms) if last else add_up(norms=norms)
+            s = np.concatenate(part.squares)
             objective.append(cost_of(loss, s * unit**2, sample_weight))
             status = ending(objective, moved, options, ROUNDING[source.dtype])
             if status == "rose":
@@ -171,6 +174,8 @@ def solve(
                 status = status or "stopped"
             if status:
                 break
+            if last:
+                part = add_up(squares=s)
         before = (state, s)
         with single_blas():
             new = next_state(source, state, part, options.center)
