@@ -118,7 +118,8 @@ def test_what_is_put_into_gaps_does_not_favour_the_fit():
     X = A @ (size * rng.normal(size=(300, 20, 18))) @ B.T
     Y, _ = spoil(X[:200], missing=0.6, bad=0)
     whole, torn = (ct.make("MPCA", (4, 4)).fit(x) for x in (X[:200], Y))
-    assert left_out(torn, X[200:]) < 1.02 * left_out(whole, X[200:])
+    # 1.010 if what completes has the ranks of the fit.
+    assert left_out(torn, X[200:]) < 1.006 * left_out(whole, X[200:])
 
 
 @pytest.mark.parametrize("cells", [False, True])
@@ -318,6 +319,8 @@ def test_samples_and_cells_that_show_nothing(images):
     assert model.repair(torn)[3] == pytest.approx(model.mean_, abs=1e-6)
     assert model.transform(torn)[3] == pytest.approx(0, abs=1e-6)
     # It counts for nothing: without it the fit is the same.
+    assert model.weights_[3] == 0
+    assert model.weights_[4:].max() == 1
     without = ct.CorrTensor((3, 2)).fit(np.delete(torn, 3, axis=0))
     assert_allclose(model.objective_[-1], without.objective_[-1], rtol=1e-4)
     with pytest.raises(ValueError, match="no observed cell"):

@@ -121,3 +121,11 @@ def test_other_algorithms_are_fitted_one_by_one():
 def test_a_rank_that_fails_says_so():
     with pytest.raises(ValueError, match="mode 2 of the samples has only 7 entries"):
         ct.path(images(), [(2, 2), (3, 9)])
+
+
+def test_what_is_no_list_of_ranks_is_refused(images):
+    for ranks in ("auto", 5):
+        with pytest.raises(TypeError, match=f"ranks={ranks!r} must be a list"):
+            ct.path(images, ranks)
+    with pytest.raises(ValueError, match="checkpoint"):
+        ct.path(images, [(2, 2)], checkpoint="fit.ckpt")

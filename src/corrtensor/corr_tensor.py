@@ -202,6 +202,10 @@ class CorrTensor(MultilinearSubspace):
         require_positive(cells=self.cells)
         return float(self.cells)
 
+    def _options(self) -> Options:
+        self._bandwidth()
+        return super()._options()
+
     def _loss(self) -> Loss:
         return Correntropy(self.alpha, self.beta, self.p, self.scale)
 

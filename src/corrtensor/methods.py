@@ -131,7 +131,8 @@ def path(
     Parameters
     ----------
     X : array-like of shape (n_samples, a_1, ..., a_d) or (n_samples, n_features)
-        Samples, as in :meth:`CorrTensor.fit`. Where cells are missing, nothing is shared.
+        Samples, as in :meth:`CorrTensor.fit`. Where cells are missing, or in doubt, nothing is
+        shared.
     ranks : iterable
         The ranks of each fit, each as in :class:`CorrTensor`.
     name : str, default="Corr-Tensor"
@@ -154,16 +155,26 @@ def path(
     >>> [round(float(model.explained_variance_ratio_.sum()), 2) for model in models]
     [0.38, 0.78, 0.95]
     """
+    if isinstance(ranks, str | int | float) or not isinstance(ranks, Iterable):
+        raise TypeError(
+            f"ranks={ranks!r} must be a list with the ranks of each fit, as [{ranks!r}]"
+        )
+    if params.get("checkpoint") is not None:
+        raise ValueError(
+            "checkpoint: fits at several ranks cannot share a file; fit them one by one"
+        )
     given = {} if sample_weight is None else {"sample_weight": sample_weight}
     memory: dict[Any, Any] = {}
     models = []
-    for k in ranks:
-        model = make(name, k, **params)
-        model._memory = memory
-        try:
+    try:
+        for k in ranks:
+            model = make(name, k, **params)
+            model._memory = memory
             models.append(model.fit(X, **given))
-        finally:
             del model._memory
+    finally:
+        # The samples are kept by it, and it by what they are read from.
+        memory.clear()
     return models
 
 

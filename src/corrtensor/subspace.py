@@ -192,7 +192,6 @@ class MultilinearSubspace(CallbackSupportMixin, PartialFit, CoreDistances, Likel
         return loss
 
     def _options(self) -> Options:
-        self._bandwidth()
         if not (self.center is None or isinstance(self.center, str)) or self.center not in CENTERS:
             raise ValueError(f"center={self.center!r}: use 'weighted', 'plain' or None")
         if not isinstance(self.coupled, bool | np.bool_):
@@ -266,6 +265,7 @@ class MultilinearSubspace(CallbackSupportMixin, PartialFit, CoreDistances, Likel
         with team(source.n_threads), single_blas():
             source, weight = completed(source, weight) if missing else (source, weight)
             solution = self._solve(source, weight, options)
+            solution = replace(solution, weights=solution.weights * source.seen)
             self._keep(solution, as_float(np.dtype(X.dtype)))
             counted = times(solution.weights, weight)
             squares = self._learn_cores(source, counted, solution.state.energies)
@@ -318,8 +318,8 @@ class MultilinearSubspace(CallbackSupportMixin, PartialFit, CoreDistances, Likel
         # Without a mean, the origin itself is the centre, and must not be moved.
         origin = None if self.center is not None else np.zeros(self.sample_shape_)
         how = {"n_jobs": self.n_jobs, "block_size": self.block_size, "missing": missing}
-        memory = None if missing else self._memory
-        return shared(memory, lambda: source_of(X, origin=origin, **how))
+        make = partial(source_of, X, origin=origin, **how)
+        return make() if missing else shared(self._memory, make)
 
     def _sweep(
         self,
@@ -341,10 +341,8 @@ class MultilinearSubspace(CallbackSupportMixin, PartialFit, CoreDistances, Likel
         self.n_iter_ = solution.n_iter
         self.converged_ = solution.converged
         self.loss_ = solution.loss
-        self.core_shape_ = tuple(
-            a if U is None else U.shape[1]
-            for a, U in zip(self.sample_shape_, solution.factors, strict=True)
-        )
+        modes = zip(self.sample_shape_, solution.factors, strict=True)
+        self.core_shape_ = tuple(a if U is None else U.shape[1] for a, U in modes)
         self.ranks_ = self.core_shape_
         if solution.status in ("max_iter", "rose"):
             words = STATUS[solution.status].format(n=solution.n_iter)

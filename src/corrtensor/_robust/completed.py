@@ -208,5 +208,5 @@ def completed(
             "at least two samples that count must show something"
         )
     source = CompletedSource(inner)
-    source.gaps = bool((share < 1).any())
+    source.gaps, source.seen = bool((share < 1).any()), seen
     return source, counting

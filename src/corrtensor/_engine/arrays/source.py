@@ -62,6 +62,8 @@ class Source:
 
     # Whether passes run in this process and share its memory.
     here = True
+    # Which samples show any of their cells.
+    seen: np.ndarray | bool = True
     # What several fits have in common: see corrtensor._engine.sharing.
     memory: dict[Any, Any] | None = None
 
