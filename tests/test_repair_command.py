@@ -156,7 +156,14 @@ def test_nan_is_data_in_every_command(tmp_path, scenes):
         assert f"{option[0]} is for a fit" in " ".join(said.output.split())
     said = run("outliers", x, "--model", model, "--ranks", "3,3", expect=2)
     assert "--ranks is for a fit" in " ".join(said.output.split())
-    run("repair", x, "--model", model, "-o", tmp_path / "y.npy")
+    said = run("repair", x, "--model", model, "-o", tmp_path / "y.npy")
+    assert "fitted without --cells: only missing cells are filled" in " ".join(said.output.split())
+    full = tmp_path / "full"
+    full.mkdir()
+    (full / "picture.png").touch()
+    for outputs in (["-o", full], ["-o", tmp_path / "new", "--foreground", full]):
+        said = run("repair", x, "--model", model, *outputs, "--force", expect=1)
+        assert "full: the folder is not empty" in " ".join(said.output.split())
     assert np.isfinite(np.load(tmp_path / "cores.npy")).all()
     assert_array_equal(np.load(tmp_path / "y.npy"), ct.load(model).repair(torn))
     for name in ("fit", "odd", "report"):

@@ -83,6 +83,8 @@ def repair(
             model = fitted(voice, stack, chosen, clip, cells)
         else:
             steps.check_shape(trained, model, stack, where)
+            if not hasattr(model, "cell_scale_"):
+                voice.note(f"{trained} was fitted without --cells: only missing cells are filled")
         counts = write(voice, model, stack, out, foreground)
         record = {"out": out, "foreground": foreground, "n_samples": len(stack)}
         lines = [in_words(stack.shape, counts), f"Repaired: {out}"]

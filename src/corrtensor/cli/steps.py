@@ -1,6 +1,7 @@
 """Steps that several commands take: open, fit, load, go through the samples, write a table."""
 
 import csv
+import errno
 import io
 import math
 import os
@@ -161,6 +162,9 @@ def claimed(
                 words = f"there is no folder {folder.name} to write it to"
                 raise FileNotFoundError(2, words, str(output))
             refuse_link(path)
+            if output in later and path.is_dir() and path.suffix != ".zarr" and any(path.iterdir()):
+                words = "the folder is not empty; give a new one"
+                raise FileExistsError(errno.EEXIST, words, str(output))
             for other in (*(where for where in inputs if where is not None), *taken):
                 refuse_same(str(output), other)
             taken.append(str(output))
