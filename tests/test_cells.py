@@ -232,6 +232,16 @@ def test_order_and_weightless_samples_do_not_matter_to_gaps():
         assert off < 0.02 * np.square(model.repair(Y) - X)[gaps].mean()
 
 
+@pytest.mark.parametrize("cells", [False, True])
+@pytest.mark.parametrize("n", [2, 3, 5])
+def test_a_handful_of_samples_with_gaps(n, cells):
+    """Those that would be hidden to choose the ranks are missing already."""
+    X = np.random.default_rng(n).normal(size=(n, 4, 4))
+    X[np.random.default_rng(0).random(X.shape) < 0.05] = np.nan
+    whole = ct.CorrTensor((1, 1), cells=cells).fit(X).repair(X)
+    assert np.isfinite(whole).all()
+
+
 def test_cells_that_were_set_after_the_fit(images):
     model = ct.CorrTensor((3, 2)).fit(images).set_params(cells=True)
     for method in (model.cell_weights, model.cell_residuals):

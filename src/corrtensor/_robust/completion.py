@@ -261,6 +261,8 @@ def foretold(
     few = slice(None, None, -(-len(learner.x) // TRIED))
     x, w = learner.x[few], learner.weights[few]
     hidden = (np.random.default_rng(0).random(x.shape) < HIDDEN) & ~np.isnan(x)
+    if not hidden.any():
+        return candidates[0]
     torn = np.where(hidden, np.nan, x).astype(x.dtype)
     other = Learner(rows_of(torn, learner.some.n_threads, missing=True), torn, w)
     y, missed, rounds = filled(torn), [], LONG if bandwidth is None else DOUBTING
