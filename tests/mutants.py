@@ -50,8 +50,8 @@ FAULTS = [
     Fault(
         "cores are drawn away from the usual ones",
         "_robust/cells.py",
-        "project(R, self.U) - self.cost * Z",
-        "project(R, self.U) + self.cost * Z",
+        "self.projected(R) - self.cost * Z",
+        "self.projected(R) + self.cost * Z",
         "cells",
     ),
     Fault(
@@ -64,8 +64,22 @@ FAULTS = [
     Fault(
         "missing cells weigh when cores are found",
         "_robust/cells.py",
-        "T[self.missing] = 0",
-        "T[self.missing] = 1",
+        "T *= ~self.missing",
+        "T *= 1",
+        "cells",
+    ),
+    Fault(
+        "what is expected is counted from nowhere",
+        "_robust/completion.py",
+        "(learner.place + guess.model.mean)",
+        "guess.model.mean",
+        "cells",
+    ),
+    Fault(
+        "thin modes are merged in the wrong order",
+        "_engine/products.py",
+        "reduce(np.kron, whole)]",
+        "reduce(np.kron, whole[::-1])]",
         "cells",
     ),
     Fault(

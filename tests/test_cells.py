@@ -79,9 +79,11 @@ def test_the_likeliest_core_is_that_of_the_normal_equations(make_samples, ranks_
         seen = ~gaps[i].ravel()
         A = whole[seen].T @ whole[seen] + np.diag(cost.ravel())
         z = np.linalg.solve(A, whole[seen].T @ (X[i] - m).ravel()[seen])
-        # Found when a ten thousandth of the gradient is left.
-        assert_allclose(Z[i].ravel(), z, atol=1e-3 * np.abs(z).max())
-        assert_allclose(block.x[i].ravel()[~seen], (m.ravel() + whole @ z)[~seen], atol=5e-3)
+        # Found when a hundredth of the gradient that noise makes is left: the core is as near.
+        noise = np.sqrt(np.square((X[i] - m).ravel()[seen] - whole[seen] @ z).mean())
+        near = 1e-2 * noise * np.sqrt(len(z)) / np.linalg.eigvalsh(A)[0]
+        assert np.linalg.norm(Z[i].ravel() - z) < near
+        assert_allclose(block.x[i].ravel()[~seen], (m.ravel() + whole @ z)[~seen], atol=near)
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -326,7 +328,10 @@ def test_samples_and_cells_that_show_nothing(images):
     torn[3], torn[:, 2, 4] = np.nan, np.nan
     model = ct.CorrTensor((3, 2)).fit(torn)
     assert np.isfinite(model.mean_).all()
-    assert model.repair(torn)[3] == pytest.approx(model.mean_, abs=1e-6)
+    # What is put where nothing was seen is as near to the likeliest as cores are found.
+    near = np.full(model.mean_.shape, 1e-6)
+    near[2, 4] = 1e-4
+    assert (np.abs(model.repair(torn)[3] - model.mean_) < near).all()
     assert model.transform(torn)[3] == pytest.approx(0, abs=1e-6)
     # It counts for nothing: without it the fit is the same.
     assert model.weights_[3] == 0

@@ -33,6 +33,18 @@ def rows_times(T: np.ndarray, U: np.ndarray) -> np.ndarray:
     return P
 
 
+def merged(factors: Factors, shape: tuple[int, ...]) -> Factors:
+    """Return factors of samples of a shape, those of thin trailing modes merged into one."""
+    first = len(shape) - 1
+    while first and math.prod(shape[first:]) < THIN:
+        first -= 1
+    tail, sizes = factors[first:], shape[first:]
+    if len(tail) == 1 or tail[0] is None or math.prod(sizes) > LARGEST_KRON:
+        return factors
+    whole = [np.eye(a) if U is None else U for a, U in zip(sizes, tail, strict=True)]
+    return [*factors[:first], reduce(np.kron, whole)]
+
+
 def contract(T: np.ndarray, U: np.ndarray, mode: int) -> np.ndarray:
     """Return ``T x_mode U'`` for every sample of ``T``."""
     before, a, after = T.shape[: mode + 1], T.shape[mode + 1], T.shape[mode + 2 :]

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from corrtensor._engine.passes import LARGEST_SQUARE, by_sample
-from corrtensor._engine.products import expand, project, row_squares
+from corrtensor._engine.products import expand, merged, project, row_squares
 from corrtensor._engine.shapes import refuse_infinite
 
 # The loss of a cell is its square up to here, in squared bandwidths: the cap of section 3.2.
@@ -25,6 +25,8 @@ FARTHEST = 30.0
 # How far cells stray is told by this quantile of their absolute residuals, so that a third of
 # them may be bad; and a normal distribution's standard deviation over it.
 STRAY, SIGMA = 2 / 3, 1.0337
+# Columns that are sorted at a time.
+COLUMNS = 496
 # Most steps towards a core; with cells in doubt, at bandwidths so many times as wide.
 STEPS = 30
 NARROWING = ((math.inf, 4), (1.0, 3), (0.7, 3), (1.0, 3))
@@ -32,16 +34,24 @@ NARROWING = ((math.inf, 4), (1.0, 3), (0.7, 3), (1.0, 3))
 CACHED = 1 << 20
 # So many cells tell how far those of a sample stray.
 ENOUGH = 1024
-# A core is found when what is left of the gradient is this share of what it was at first.
-FOUND = 1e-4
+# A core is found when its gradient is this share of what white noise as large as the residuals
+# would make of it.
+FOUND = 1e-2
+# The least share of a sample that is seen to stand for all of it.
+LEAST = 0.1
 
 
 def upper(rows: np.ndarray) -> np.ndarray:
     """Return a quantile of every column by which it is told how far cells stray; NaN is no cell."""
-    rows = np.sort(rows, axis=0)
-    seen = np.count_nonzero(~np.isnan(rows), axis=0)
-    place = np.minimum((STRAY * seen).astype(int), np.maximum(seen - 1, 0))
-    return np.take_along_axis(rows, place[None], axis=0)[0]
+    found = np.empty(rows.shape[1:], rows.dtype)
+    # A few columns at a time, for the cache.
+    for some in range(0, rows[0].size, COLUMNS):
+        at = slice(some, some + COLUMNS)
+        few = np.sort(rows.reshape(len(rows), -1)[:, at], axis=0)
+        seen = np.count_nonzero(~np.isnan(few), axis=0)
+        place = np.minimum((STRAY * seen).astype(int), np.maximum(seen - 1, 0))
+        found.reshape(-1)[at] = np.take_along_axis(few, place[None], axis=0)[0]
+    return found
 
 
 class Block(NamedTuple):
@@ -67,7 +77,7 @@ class Block(NamedTuple):
 
     def weigh(self, T: np.ndarray) -> np.ndarray:
         """Multiply every cell by its weight, in place."""
-        T[self.missing] = 0
+        T *= ~self.missing
         T.reshape(-1)[self.doubted] *= self.trust
         return T
 
@@ -97,9 +107,20 @@ class Model:
 
     @cached_property
     def U(self) -> list[np.ndarray | None]:
-        """The factors in the type of the blocks."""
+        """The factors in the type of the blocks, thin modes in one."""
         assert self.factors is not None  # noqa: S101
-        return [None if U is None else U.astype(self.dtype) for U in self.factors]
+        factors = merged(self.factors, self.mean.shape)
+        return [None if U is None else U.astype(self.dtype) for U in factors]
+
+    def projected(self, R: np.ndarray) -> np.ndarray:
+        """Return the cores of residuals from the mean."""
+        T = R.reshape(len(R), *self.mean.shape[: len(self.U) - 1], -1)
+        return project(T, self.U).reshape(len(R), *self.core_shape)
+
+    def expanded(self, cores: np.ndarray) -> np.ndarray:
+        """Return what cores add to the mean."""
+        T = cores.reshape(len(cores), *self.core_shape[: len(self.U) - 1], -1)
+        return expand(T, self.U).reshape(len(cores), *self.mean.shape)
 
     @cached_property
     def m(self) -> np.ndarray:
@@ -133,7 +154,7 @@ class Model:
         """Return what is expected of samples with these cores."""
         if self.factors is None:
             return np.broadcast_to(self.m, (len(cores), *self.m.shape)).copy()
-        F = expand(cores, self.U)
+        F = self.expanded(cores)
         F += self.m
         return F
 
@@ -242,20 +263,20 @@ class Model:
         """
         block = self.complete_by(x, F, wider * self.spread(x, F), first)
         V, R = block.weigh(np.ones_like(F)), block.moved
-        shorter = 1 / (1 + self.cost)
+        shorter = 1 / (by_sample(np.maximum(block.weights, LEAST).astype(F.dtype), Z) + self.cost)
+        white = shorter.reshape(len(x), -1).sum(axis=1, dtype=np.float64) / F[0].size
         # What rounding leaves of a gradient points anywhere.
         rounding = np.square(64 * np.finfo(self.dtype).eps) * (row_squares(R) + row_squares(Z))
-        D, before, start = np.zeros_like(Z), np.ones(len(x)), np.ones(len(x))
+        D, before = np.zeros_like(Z), np.ones(len(x))
         for step in range(steps):
-            G = project(R, self.U) - self.cost * Z
+            G = self.projected(R) - self.cost * Z
             P = shorter * G
             now = inner(G, P)
-            start = now if step == 0 else start
-            going = now > np.maximum(FOUND**2 * start, rounding)
+            going = now > np.maximum(FOUND**2 * white * row_squares(R), rounding)
             if not going.any():
                 break
             D = P if step == 0 else P + by_sample(now / before, D) * D
-            E = expand(D, self.U)
+            E = self.expanded(D)
             VE = V * E
             curved = inner(VE, E) + inner(self.cost * D, D)
             t = np.divide(now, curved, out=np.zeros(len(x)), where=going & (curved > 0))

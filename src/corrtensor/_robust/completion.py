@@ -17,17 +17,17 @@ import numpy as np
 from corrtensor._engine.arrays.origin import SINGLE, single_holds, usual
 from corrtensor._engine.arrays.source import Source
 from corrtensor._engine.passes import Blocks, SweepPass, by_sample, weighted_sum
-from corrtensor._engine.products import project, row_squares
+from corrtensor._engine.products import row_squares
 from corrtensor._engine.ranks import Rank
 from corrtensor._engine.solver import narrowed, next_state
 from corrtensor._engine.start import spectral
 from corrtensor._engine.state import State
 from corrtensor._engine.threads import single_blas
-from corrtensor._robust.cells import SIGMA, Model, upper
+from corrtensor._robust.cells import LEAST, SIGMA, Model, upper
 from corrtensor._robust.completed import CompletedSource
 
 # Samples, and bytes of them, from which it is learned; the fewest.
-DRAWN, DRAWN_BYTES, FEWEST = 500, 1 << 26, 20
+DRAWN, DRAWN_BYTES, FEWEST = 500, 1 << 25, 20
 # Ranks beside those of the fit, as far as this share of a mode and these bytes of cores allow.
 WIDER, MOST, CORE_BYTES = 2.0, 0.5, 1 << 28
 # Which ranks serve is tried on so many samples, by this share of their cells, hidden: those beyond
@@ -37,12 +37,11 @@ TRIED, HIDDEN, CLEARLY = 100, 0.05, 0.9
 SHARE = 0.95
 # Residuals of neighbours go together: so many cells tell as much as one of white noise would.
 CORRELATED = 3.0
-# The most that an entry of a core may cost beside a cell; the least share of a sample that is seen
-# to stand for all of it.
-DEAREST, LEAST = 1e3, 0.1
+# The most that an entry of a core may cost beside a cell.
+DEAREST = 1e3
 # Most rounds of learning; they end when what is expected moves by less than this share of what is
 # not explained. Steps towards the cores in each.
-ROUNDS, STILL, STEPS = 3, 0.03, 3
+ROUNDS, STILL, STEPS = 3, 0.03, 2
 # Bandwidth of a cell in robust standard deviations.
 BANDWIDTH = 4.0
 # Shares of it one after the other: narrow ones let go of what has bent the start. Most rounds at
@@ -155,11 +154,12 @@ class Guess:
 
 @dataclass(frozen=True, eq=False)
 class Learner:
-    """Some samples, with their gaps, from which it is learned."""
+    """Some samples, with their gaps, counted from a place; from them it is learned."""
 
     some: Source
     x: np.ndarray
     weights: np.ndarray
+    place: np.ndarray
 
     def begun(self, y: np.ndarray, ranks: tuple[Rank, ...]) -> State:
         """Return 2DSVD of the samples, completed so."""
@@ -170,7 +170,7 @@ class Learner:
     ) -> Guess:
         """Return what samples tell that were completed so, by ``F``, which leaves this noise."""
         model = Model(state.mean, state.factors, y.dtype)
-        cores = project(y - model.m, model.U)
+        cores = model.projected(y - model.m)
         if F is None:
             F = model.expected(cores)
             noise = float(np.square(y - F).mean())
@@ -228,17 +228,18 @@ def drawn_from(
     size = max(FEWEST, 2 * largest, size)
     places = np.linspace(0, len(counting) - 1, min(size, len(counting))).astype(int)
     drawn = counting[np.unique(places)]
-    some = source.inner.chosen(drawn).blocks(0, len(drawn))
-    rows = [(x, source.model.complete(x, source.cores[drawn[lo:hi]]).x) for lo, hi, x in some]
-    x, y = (np.concatenate(blocks) for blocks in zip(*rows, strict=True))
-    if source.teaching is None:
-        # Nothing was learned yet: gaps start at the median of all these.
-        y = filled(x)
-    if single_holds(row_squares(y), float(np.median(row_squares(np.diff(y, axis=0)))) / 2):
+    x = np.empty((len(drawn), *source.sample_shape), source.dtype)
+    y = np.empty_like(x)
+    for lo, hi, block in source.inner.chosen(drawn).blocks(0, len(drawn)):
+        np.subtract(block, source.model.m, out=x[lo:hi])
+        whole = source.model.complete(block, source.cores[drawn[lo:hi]]).x
+        np.subtract(whole, source.model.m, out=y[lo:hi])
+    squares = row_squares(y)
+    if single_holds(squares, float(np.median(squares))):
         # What is expected need not be known to more digits than samples tell of it.
         x, y = x.astype(SINGLE), y.astype(SINGLE)
     w = np.ones(len(drawn)) if weights is None else weights[drawn]
-    return Learner(rows_of(x, source.n_threads, missing=True), x, w), y
+    return Learner(rows_of(x, source.n_threads, missing=True), x, w, source.model.mean), y
 
 
 def filled(x: np.ndarray, bandwidth: float | None = None) -> np.ndarray:
@@ -264,8 +265,9 @@ def foretold(
     if not hidden.any():
         return candidates[0]
     torn = np.where(hidden, np.nan, x).astype(x.dtype)
-    other = Learner(rows_of(torn, learner.some.n_threads, missing=True), torn, w)
-    y, missed, rounds = filled(torn), [], LONG if bandwidth is None else DOUBTING
+    some = rows_of(torn, learner.some.n_threads, missing=True)
+    other = replace(learner, some=some, x=torn, weights=w)
+    y, missed, rounds = filled(torn), [], ROUNDS if bandwidth is None else DOUBTING
     for ranks in candidates:
         guess = other.guess(other.begun(y, ranks), y)
         expected = other.taught(guess, bandwidth, rounds).expected
@@ -301,7 +303,7 @@ def learned(
         bandwidth = math.inf
     rounds = ROUNDS if bandwidth is None else DOUBTING
     guess = learner.taught(guess, bandwidth, LONG if chosen == own else rounds)
-    mean = source.origin + source.unit * guess.model.mean
+    mean = source.origin + source.unit * (learner.place + guess.model.mean)
     assert guess.model.factors is not None  # noqa: S101
     made = Completion(mean, guess.model.factors, np.asarray(guess.model.prior))
     if bandwidth is None:
