@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+import corrtensor
+
 ROOT = Path(__file__).parents[1]
 MOST_LINES = 12_000
 # Of a module, and of a function beside its docstring.
@@ -114,3 +116,7 @@ def test_the_source_distribution_has_the_studies():
     names = set(files_of("sdist"))
     assert {"studies/README.md", "studies/records.py", "studies/paper/published.csv"} <= names
     assert {"tests/test_package.py", "Makefile", "docs/method.md"} <= names
+
+
+def test_the_module_lists_its_names_alone():
+    assert set(dir(corrtensor)) == {*corrtensor.__all__, "__version__"}

@@ -119,6 +119,9 @@ class CorrTensor(MultilinearSubspace):
     outlier_scores_ : ndarray of shape (n_samples,)
         How unlike the samples that count each one is, in robust standard deviations: of the
         logarithm of its residual, or, for a rejected sample, of its distance if that is more.
+    completion_ : object
+        With ``cells``, or if cells are missing: what is expected of a sample, learned before the
+        fit. :meth:`repair` uses it.
     cell_scale_ : ndarray of the samples' shape
         With ``cells``: the robust standard deviation of the residuals of every cell.
     diagnostics_ : dict

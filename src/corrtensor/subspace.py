@@ -27,7 +27,7 @@ from corrtensor._engine.checkpoint import Checkpoint, fingerprint
 from corrtensor._engine.core_distances import CoreDistances
 from corrtensor._engine.likelihood import Likelihood
 from corrtensor._engine.partial_fit import PartialFit
-from corrtensor._engine.ranks import Rank, check_ranks, require_order
+from corrtensor._engine.ranks import FIRST_SHARE, Rank, check_ranks, require_order
 from corrtensor._engine.shapes import MissingCells, as_float
 from corrtensor._engine.sharing import shared
 from corrtensor._engine.solver import solve
@@ -44,8 +44,6 @@ from corrtensor.losses import Loss, Power
 __all__ = ["MultilinearSubspace"]
 
 CENTERS = ("weighted", "plain", None)
-# The share of variance by which ranks that shall come by themselves are first chosen.
-FIRST_SHARE = 0.95
 
 
 class MultilinearSubspace(CallbackSupportMixin, PartialFit, CoreDistances, Likelihood, CellMethods):

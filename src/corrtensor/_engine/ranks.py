@@ -5,6 +5,8 @@ from typing import Any
 import numpy as np
 
 Rank = int | float | str | None
+# The share of variance by which ranks that shall come by themselves are first chosen.
+FIRST_SHARE = 0.95
 
 
 def choose_rank(eigenvalues: np.ndarray, rule: float | str) -> int:

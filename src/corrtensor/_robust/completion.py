@@ -18,7 +18,7 @@ from corrtensor._engine.arrays.origin import SINGLE, single_holds, usual
 from corrtensor._engine.arrays.source import Source
 from corrtensor._engine.passes import Blocks, SweepPass, by_sample, weighted_sum
 from corrtensor._engine.products import row_squares
-from corrtensor._engine.ranks import Rank
+from corrtensor._engine.ranks import FIRST_SHARE, Rank
 from corrtensor._engine.solver import narrowed, next_state
 from corrtensor._engine.start import spectral
 from corrtensor._engine.state import State
@@ -33,8 +33,6 @@ WIDER, MOST, CORE_BYTES = 2.0, 0.5, 1 << 28
 # Which ranks serve is tried on so many samples, by this share of their cells, hidden: those beyond
 # the fit's only if their error is no more than this share of the other.
 TRIED, HIDDEN, CLEARLY = 100, 0.05, 0.9
-# The share of variance that tells the ranks as long as they are not known.
-SHARE = 0.95
 # Residuals of neighbours go together: so many cells tell as much as one of white noise would.
 CORRELATED = 3.0
 # The most that an entry of a core may cost beside a cell.
@@ -287,7 +285,7 @@ def learned(
     """Learn what is expected of samples from some of those that count."""
     learner, y = drawn_from(source, ranks, weights)
     # Shares of variance become numbers; where ranks come by themselves, they are not yet known.
-    own = tuple(SHARE if isinstance(k, str) else k for k in ranks)
+    own = tuple(FIRST_SHARE if isinstance(k, str) else k for k in ranks)
     if any(isinstance(k, float) for k in own):
         own = learner.begun(y, own).ranks
     chosen = wider(cast(tuple[int | None, ...], own), source.sample_shape, source.n_samples)
