@@ -69,6 +69,20 @@ FAULTS = [
         "cells",
     ),
     Fault(
+        "few samples find nothing",
+        "_robust/search.py",
+        "return self.find_roughly(least)",
+        "return None",
+        "search",
+    ),
+    Fault(
+        "gross errors bend the first core",
+        "_robust/cells.py",
+        "NARROWING = ((GROSS, 4)",
+        "NARROWING = ((math.inf, 4)",
+        "cells",
+    ),
+    Fault(
         "what is expected is counted from nowhere",
         "_robust/completion.py",
         "(learner.place + guess.model.mean)",

@@ -311,6 +311,23 @@ def test_bad_cells_are_found_and_do_no_harm():
     assert np.abs(model.transform(Y) - model.transform(X)).mean() < 0.05
 
 
+@pytest.mark.parametrize("n", [40, 100])
+@pytest.mark.parametrize("share", [0.0, 0.02])
+def test_a_bad_cell_may_be_of_any_size(n, share):
+    digits = ct.datasets.load_digits().images[:n]
+    bad = np.random.default_rng(0).random(digits.shape) < share
+    bad[5, 3, 3] = True
+    repaired = []
+    for value in (1e4, 1e6, -1e9, 1e12):
+        Y = np.where(bad, value, digits)
+        whole = ct.CorrTensor((2, 2), cells=True).fit(Y).repair(Y)
+        # Not only the sizes that rounding leaves of it: the range of the digits is 16.
+        assert np.abs(whole - digits)[bad].max() < 16
+        repaired.append(whole)
+    for whole in repaired[1:]:
+        assert_allclose(whole, repaired[0], atol=0.5)
+
+
 def test_infinities_are_refused_and_named(images):
     torn, _ = spoil(images, bad=0)
     torn[7, 3, 3] = -np.inf
@@ -340,6 +357,15 @@ def test_samples_and_cells_that_show_nothing(images):
     assert_allclose(model.objective_[-1], without.objective_[-1], rtol=1e-4)
     with pytest.raises(ValueError, match="no observed cell"):
         ct.CorrTensor((3, 2)).fit(np.full(images.shape, np.nan))
+
+
+def test_a_sample_that_shows_nothing_does_not_decide_a_score(images):
+    model = ct.CorrTensor((3, 2)).fit(images[8:])
+    empty = np.full((1, *images.shape[1:]), np.nan)
+    usual = model.score_samples(images[8:])
+    for copies in (1, 5):
+        score = model.score(np.concatenate([images[8:], np.repeat(empty, copies, axis=0)]))
+        assert abs(score - model.score(images[8:])) < 3 * usual.std()
 
 
 def test_incomplete_outliers_are_rejected(images):

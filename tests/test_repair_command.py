@@ -117,6 +117,32 @@ def test_a_value_that_stands_for_nothing(tmp_path, scenes):
     assert np.abs(clean[dead] - whole[dead].astype(float)).mean() < 5
 
 
+def test_what_stands_for_nothing_is_known_to_the_model(tmp_path, scenes):
+    X, dead = scenes
+    x, model = tmp_path / "x.npy", tmp_path / "m.ct"
+    np.save(x, np.where(dead, -9999, np.rint(X * 255)).astype(np.int16))
+    run("fit", x, "--ranks", "2,2", "--missing", "-9999", "-o", model)
+    line = ["repair", x, "--model", model, "-o", tmp_path / "y.npy", "--json"]
+    record = json.loads(run(*line).stdout)
+    assert record["missing"] == dead.sum()
+    assert record["doubted"] == 0
+
+
+def test_what_cannot_occur_stands_for_nothing(tmp_path, scenes):
+    x = tmp_path / "x.npy"
+    np.save(x, np.rint(scenes[0] * 255).astype(np.uint8))
+    for line in (["outliers", x], ["repair", x, "-o", tmp_path / "y.npy"]):
+        said = run(*line, "--missing", "-9999", expect=1)
+        assert "-9999.0 cannot occur in X, which holds uint8" in " ".join(said.output.split())
+
+
+def test_samples_without_a_cell_have_no_outliers(tmp_path):
+    x = tmp_path / "x.npy"
+    np.save(x, np.full((10, 5, 5), np.nan))
+    said = run("outliers", x, expect=1)
+    assert "all 10 samples are empty" in " ".join(said.output.split())
+
+
 def test_colour_alpha_and_another_size(tmp_path, scenes):
     """As any command reads them: what is clear is white, and sizes are made one, with a note."""
     X, _ = scenes

@@ -451,3 +451,23 @@ def test_samples_that_single_precision_cannot_hold_stay_in_double(change):
     some = Source(X, origin=np.zeros(X.shape[1:]), unit=1.0)
     away = np.square(X - np.median(X, axis=0)).sum(axis=(1, 2))
     assert search.in_single(some, away) is some
+
+
+@pytest.mark.parametrize("gain", [50, 1e3, 1e6])
+@pytest.mark.parametrize("n", [20, 30, 40, 45])
+def test_few_samples_reject_a_gross_one(n, gain):
+    digits = ct.datasets.load_digits().images
+    for first in (0, 300, 600):
+        X = digits[first : first + n].copy()
+        clean = ct.CorrTensor((3, 3)).fit(np.delete(X, 7, axis=0))
+        X[7] *= gain
+        model = ct.CorrTensor((3, 3)).fit(X)
+        assert_array_equal(model.diagnostics_["rejected"], [7])
+        assert_allclose(model.mean_, clean.mean_, atol=1e-6)
+
+
+@pytest.mark.parametrize("n", [20, 30, 45])
+def test_few_good_samples_all_count(n):
+    digits = ct.datasets.load_digits().images
+    for first in range(0, 1500, 100):
+        assert verdict_on(digits[first : first + n]).kept.all()

@@ -61,7 +61,9 @@ class Likelihood:
         beside = source.reduce(ResidualPass(source.at(np.zeros(self.sample_shape_), self._factors)))
         s, norms = (np.concatenate(v) * source.unit**2 for v in (beside.squares, beside.norms))
         likelihood = model.log_likelihood(np.concatenate(inside.squares), s)
-        return likelihood, log_likelihood_of_noise(norms, entries)
+        # A sample at the mean, such as one that shows nothing, is no noise without any size.
+        sizes = np.maximum(norms, entries * self.noise_variance_)
+        return likelihood, log_likelihood_of_noise(sizes, entries)
 
     def score(self, X: Any, y: object = None) -> float:
         """Return the mean log-likelihood of samples, for cross-validation.

@@ -27,9 +27,10 @@ FARTHEST = 30.0
 STRAY, SIGMA = 2 / 3, 1.0337
 # Columns that are sorted at a time.
 COLUMNS = 496
-# Most steps towards a core; with cells in doubt, at bandwidths so many times as wide.
-STEPS = 30
-NARROWING = ((math.inf, 4), (1.0, 3), (0.7, 3), (1.0, 3))
+# Most steps towards a core; with cells in doubt, at bandwidths so many times as wide, at first one
+# that only gross errors exceed.
+STEPS, GROSS = 30, 30.0
+NARROWING = ((GROSS, 4), (1.0, 3), (0.7, 3), (1.0, 3))
 # Bytes of samples that take their steps at a time: they and what is made of them stay in the cache.
 CACHED = 1 << 20
 # So many cells tell how far those of a sample stray.

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from corrtensor._engine.arrays.origin import SINGLE, single_holds, usual
+from corrtensor._engine.arrays.origin import SINGLE, single_holds
 from corrtensor._engine.arrays.source import Source
 from corrtensor._engine.passes import Blocks, SweepPass, by_sample, weighted_sum
 from corrtensor._engine.products import row_squares
@@ -23,7 +23,7 @@ from corrtensor._engine.solver import narrowed, next_state
 from corrtensor._engine.start import spectral
 from corrtensor._engine.state import State
 from corrtensor._engine.threads import single_blas
-from corrtensor._robust.cells import LEAST, SIGMA, Model, upper
+from corrtensor._robust.cells import GROSS, LEAST, SIGMA, Model, upper
 from corrtensor._robust.completed import CompletedSource
 
 # Samples, and bytes of them, from which it is learned; the fewest.
@@ -240,12 +240,11 @@ def drawn_from(
     return Learner(rows_of(x, source.n_threads, missing=True), x, w, source.model.mean), y
 
 
-def filled(x: np.ndarray, bandwidth: float | None = None) -> np.ndarray:
-    """Return samples with their gaps, and cells that stray too far from it, at the median."""
-    middle = usual(x)
-    model = Model(middle, None, x.dtype)
+def filled(x: np.ndarray, bandwidth: float | None) -> np.ndarray:
+    """Return samples with their gaps, and cells that stray too far from it, at their place."""
+    model = Model(np.zeros(x.shape[1:]), None, x.dtype)
     if bandwidth is not None and math.isfinite(bandwidth):
-        model = model.doubting(spread_of(x - middle), bandwidth)
+        model = model.doubting(spread_of(x), bandwidth)
     return model.complete(x, np.zeros((len(x), 0), x.dtype)).x
 
 
@@ -265,7 +264,8 @@ def foretold(
     torn = np.where(hidden, np.nan, x).astype(x.dtype)
     some = rows_of(torn, learner.some.n_threads, missing=True)
     other = replace(learner, some=some, x=torn, weights=w)
-    y, missed, rounds = filled(torn), [], ROUNDS if bandwidth is None else DOUBTING
+    rounds = ROUNDS if bandwidth is None else DOUBTING
+    y, missed = filled(torn, None if bandwidth is None else GROSS * bandwidth), []
     for ranks in candidates:
         guess = other.guess(other.begun(y, ranks), y)
         expected = other.taught(guess, bandwidth, rounds).expected
@@ -291,9 +291,10 @@ def learned(
     chosen = wider(cast(tuple[int | None, ...], own), source.sample_shape, source.n_samples)
     if chosen != own:
         chosen = foretold(learner, bandwidth, cast(tuple[int | None, ...], own), chosen)
-    if len(source.sample_shape) == 1:
-        # Few directions may all be those of what is wrong: cells far from the median do not begin.
-        y = filled(learner.x, bandwidth)
+    if bandwidth is not None:
+        # Gross errors do not begin; of vectors, whose few directions may all be those of what is
+        # wrong, nothing that is far from the median.
+        y = filled(learner.x, bandwidth * (1 if len(source.sample_shape) == 1 else GROSS))
     guess = learner.guess(learner.begun(y, chosen), y)
     core, shape = guess.model.core_shape, source.sample_shape
     if bandwidth is not None and math.prod(core) > MOST_NUMBERS * math.prod(shape):

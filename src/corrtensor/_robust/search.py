@@ -82,7 +82,9 @@ class Verdict:
             return float(kept.max())
         return float(max(kept[apart.kept].max(), s[self.accepted].max()))
 
-    def without(self, group: Group, split: Split, metric: Metric, source: Source) -> Verdict:
+    def without(
+        self, group: Group, split: Split, metric: Metric | Rough, source: Source
+    ) -> Verdict:
         """Reject a group: of the samples asked those that were judged, of all others by the cut."""
         away = np.concatenate(source.reduce(EachPass(metric.measure)).squares)
         beyond = self.kept & (away > split.cut)
@@ -100,8 +102,8 @@ def near(d: np.ndarray) -> np.ndarray:
 class Asked:
     """Samples that are looked at; every other one by its rough distance makes a half."""
 
-    def __init__(self, source: Source, away: np.ndarray) -> None:
-        self.source, self.away = source, away
+    def __init__(self, source: Source, away: np.ndarray, place: np.ndarray) -> None:
+        self.source, self.away, self.place = source, away, place
         self.odd = np.argsort(ranked(away)) % 2 == 1
 
     def nearest(self) -> np.ndarray:
@@ -138,12 +140,12 @@ class Asked:
         """Tell whether a half of some samples is too small to tell anything about others."""
         return bool(min((some & self.odd).sum(), (some & ~self.odd).sum()) < FEWEST)
 
-    def find(self, least: float) -> tuple[Split, Metric] | None:
+    def find(self, least: float) -> tuple[Split, Metric | Rough] | None:
         """Return a group that is apart, as the others see it, and their metric."""
         some, found = self.nearest(), None
         for first in (True, False, False):
             if self.are_few(some):
-                return None
+                return self.find_roughly(least)
             metric, d = self.judged_by(some, FINE)
             splits = Splits(d, least)
             apart = splits.isolated() or (splits.likeliest() if first else None)
@@ -151,6 +153,16 @@ class Asked:
                 return None
             some, found = apart.kept, (apart, metric)
         return found
+
+    def find_roughly(self, least: float) -> tuple[Split, Rough] | None:
+        """Return what is apart beyond doubt by the rough distance: all that few can tell.
+
+        The others must be the majority beyond chance: a half and two standard deviations.
+        """
+        n, rough = len(self.away), Rough(self.place, *spread(logs(self.away)))
+        most = max(least, n / 2 + math.sqrt(n))
+        apart = Splits(logs(self.away) - rough.location, most).isolated()
+        return (apart, rough) if apart is not None and apart.beyond_doubt else None
 
     def judge(self, split: Split, ranks: tuple[Rank, ...], options: Options) -> Group:
         """Decide on a group that is apart.
@@ -199,12 +211,29 @@ class DistanceFrom:
         return np.concatenate(few)
 
 
-def rough_distances(source: Source) -> np.ndarray:
-    """Return the squared distances from about the median of some samples."""
+@dataclass(frozen=True)
+class Rough:
+    """Log squared distances from about the median, and where those of good samples lie."""
+
+    place: np.ndarray
+    location: float
+    scale: float
+
+    def measure(self, x: np.ndarray) -> np.ndarray:
+        """Return those of a block of samples, from where good ones are."""
+        return logs(DistanceFrom(self.place)(x)) - self.location
+
+
+def logs(squares: np.ndarray) -> np.ndarray:
+    """Return logarithms; that of nothing is finite."""
+    return np.log(np.maximum(squares, np.finfo(np.float64).tiny))
+
+
+def about_the_middle(source: Source) -> np.ndarray:
+    """Return about the median of some samples."""
     # A little off, where symmetry puts no two different samples at one distance.
     place = 0.999 * source.middle + 0.001 * source.take(np.array([0]))[0]
-    place = ((place - source.origin) / source.unit).astype(source.dtype)
-    return np.concatenate(source.reduce(EachPass(DistanceFrom(place))).squares)
+    return ((place - source.origin) / source.unit).astype(source.dtype)
 
 
 def in_single(some: Source, away: np.ndarray) -> Source:
@@ -238,7 +267,8 @@ def search(
     verdict = Verdict(np.ones(n, bool), np.full(n, -np.inf), np.arange(n))
     if breakdown == 0:
         return verdict
-    away = rough_distances(source)
+    place = about_the_middle(source)
+    away = np.concatenate(source.reduce(EachPass(DistanceFrom(place))).squares)
     drawn = draw(away, np.flatnonzero(counting))
     # What cannot be squared is refused by name at the start of the sweeps.
     if len(drawn) < 2 * FEWEST or not away.max() < LARGEST_SQUARE:
@@ -250,11 +280,11 @@ def search(
     with single_blas():
         while True:
             some, far = source.chosen(verdict.accepted), away[verdict.accepted]
-            asked = Asked(in_single(some, far), far)
+            asked = Asked(in_single(some, far), far, place)
             found = asked.find(least)
             if found is not None and asked.source is not some:
                 # What is rejected, and how far off it is, single precision does not decide.
-                asked = Asked(some, far)
+                asked = Asked(some, far, place)
                 found = asked.find(least)
             if found is None:
                 return verdict

@@ -100,6 +100,7 @@ def ranking_of(
 
     ``chosen`` are ranks, and whether cells may be bad.
     """
+    import numpy as np
     from sklearn.frozen import FrozenEstimator
 
     from corrtensor.corr_tensor import CorrTensor
@@ -114,6 +115,8 @@ def ranking_of(
     if distinct < FEW:
         voice.note(f"{distinct} different samples are few: hardly anything is known to be usual")
     if distinct < FEWEST and subspace is None:
+        if all(np.isnan(X[k]).all() for k in range(len(stack))):
+            raise ValueError(f"all {len(stack)} samples are empty: every cell is NaN")
         return None, rank_samples(None, X, copies)
     own = CorrTensor(chosen[0], cells=chosen[1]) if chosen != (0.95, False) else None
     detector = TensorOutlierDetector(

@@ -123,7 +123,7 @@ def write(
     """Write the repaired samples, and where they differ; return how many cells do."""
     import numpy as np
 
-    from corrtensor._engine.shapes import as_float
+    from corrtensor._base.gaps import as_float, with_gaps
     from corrtensor.io.writing import FORMATS, open_output
 
     shape, drawn = tuple(stack.shape), ("", *FORMATS)
@@ -149,7 +149,8 @@ def write(
             whole = whole.reshape(block.shape)
             write(whole)
             # Good cells come back as they are.
-            other, gaps = whole != block, int(np.isnan(block).sum())
+            other = whole != block
+            gaps = int(np.isnan(with_gaps(block, model.missing_values)).sum())
             counts["missing"] += gaps
             counts["doubted"] += int(other.sum()) - gaps
             counts["kept"] += int((~other).sum())

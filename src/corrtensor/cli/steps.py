@@ -35,7 +35,7 @@ def open_stack(
 
     Pictures are read at the size of the samples of a model that they shall be ``like``.
     """
-    from corrtensor._base.gaps import Gapped
+    from corrtensor._base.gaps import Gapped, check_missing_values
     from corrtensor.io import open_samples
     from corrtensor.io.opening import is_zarr
 
@@ -48,7 +48,10 @@ def open_stack(
     if stack.note:
         voice.note(stack.note)
     voice.list_skipped(stack.skipped, len(stack))
-    return stack if missing is None else replace(stack, array=Gapped(stack.array, missing))
+    if missing is None:
+        return stack
+    check_missing_values(missing, stack.dtype)
+    return replace(stack, array=Gapped(stack.array, missing))
 
 
 def stored(stack: "Stack") -> Any:
