@@ -88,6 +88,10 @@ def test_fit_writes_the_model_that_python_fits(folder, faces, model):
     assert_array_equal(loaded.transform(faces), fitted.transform(faces))
 
 
+def test_the_version():
+    assert run("--version").output == f"corrtensor {ct.__version__}\n"
+
+
 def test_fit_alone_works(folder, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     result = run("fit", folder)

@@ -7,6 +7,7 @@ at once. Exit codes: 0 done, 1 the data cannot be used, 2 the call is wrong.
 import sys
 from typing import Any
 
+from corrtensor import __version__
 from corrtensor.cli import output
 
 __all__ = ["build_app", "main"]
@@ -46,8 +47,17 @@ def build_app() -> Any:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
 
+    def tell_version(asked: bool) -> None:
+        if asked:
+            print(f"corrtensor {__version__}")
+            raise typer.Exit
+
     @app.callback()
-    def corrtensor() -> None:
+    def corrtensor(
+        version: bool = typer.Option(
+            False, "--version", callback=tell_version, is_eager=True, help="Print it and exit."
+        ),
+    ) -> None:
         """Find the structure of a stack of images or tensors, and the outliers in it."""
 
     commands: list[Any] = [fit_transform.fit, fit_transform.transform, fit_transform.reconstruct]

@@ -48,7 +48,7 @@ def outliers(
         float | None, typer.Option(help="Share of outliers to flag, if it is known.")
     ] = None,
     ranks: options.Ranks = USUAL,
-    cells: Annotated[bool, typer.Option("--cells", help="Look for bad pixels, too.")] = False,
+    cells: Annotated[bool, typer.Option("--cells", help="Mark bad pixels in reports.")] = False,
     missing: options.Missing = None,
     size: options.Size = None,
     colour: options.Colour = None,
@@ -113,7 +113,8 @@ def ranking_of(
         return subspace, rank_samples(subspace, X, copies, own=False)
     distinct = len(stack) - sum(map(len, copies.groups)) + len(copies.groups)
     if distinct < FEW:
-        voice.note(f"{distinct} different samples are few: hardly anything is known to be usual")
+        few = "sample is" if distinct == 1 else "samples are"
+        voice.note(f"{distinct} different {few} few: hardly anything is known to be usual")
     if distinct < FEWEST and subspace is None:
         if all(np.isnan(X[k]).all() for k in range(len(stack))):
             raise ValueError(f"all {len(stack)} samples are empty: every cell is NaN")

@@ -162,7 +162,7 @@ def claimed(
             path = file_of(output)
             folder = path.absolute().parent
             if not folder.is_dir():
-                words = f"there is no folder {folder.name} to write it to"
+                words = f"there is no folder {path.parent} to write it to"
                 raise FileNotFoundError(2, words, str(output))
             refuse_link(path)
             if output in later and path.is_dir() and path.suffix != ".zarr" and any(path.iterdir()):
