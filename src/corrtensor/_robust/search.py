@@ -34,6 +34,9 @@ STEPS = 3
 COPY = 0.02
 # Fewer samples than this tell nothing about others.
 FEWEST = 10
+# Steps towards the middle of few samples (Weiszfeld): each takes a far one's pull down by as many
+# times as there are others.
+WEISZFELD = 20
 # Bytes measured at a time.
 CACHED = 1 << 18
 
@@ -102,8 +105,8 @@ def near(d: np.ndarray) -> np.ndarray:
 class Asked:
     """Samples that are looked at; every other one by its rough distance makes a half."""
 
-    def __init__(self, source: Source, away: np.ndarray, place: np.ndarray) -> None:
-        self.source, self.away, self.place = source, away, place
+    def __init__(self, source: Source, away: np.ndarray) -> None:
+        self.source, self.away = source, away
         self.odd = np.argsort(ranked(away)) % 2 == 1
 
     def nearest(self) -> np.ndarray:
@@ -155,14 +158,19 @@ class Asked:
         return found
 
     def find_roughly(self, least: float) -> tuple[Split, Rough] | None:
-        """Return what is apart beyond doubt by the rough distance: all that few can tell.
+        """Return what is beyond doubt apart from a middle that is its own: all that few can tell.
 
         The others must be the majority beyond chance: a half and two standard deviations.
         """
-        n, rough = len(self.away), Rough(self.place, *spread(logs(self.away)))
-        most = max(least, n / 2 + math.sqrt(n))
-        apart = Splits(logs(self.away) - rough.location, most).isolated()
-        return (apart, rough) if apart is not None and apart.beyond_doubt else None
+        n, source = len(self.away), self.source
+        x = (source.take(np.arange(n)) - source.origin) / source.unit
+        rough = Rough(spatial_median(x))
+        away = rough.measure(x)
+        location, scale = spread(away)
+        apart = Splits(away - location, max(least, n / 2 + math.sqrt(n))).isolated()
+        if apart is None or not apart.beyond_doubt:
+            return None
+        return apart, replace(rough, location=location, scale=scale)
 
     def judge(self, split: Split, ranks: tuple[Rank, ...], options: Options) -> Group:
         """Decide on a group that is apart.
@@ -213,27 +221,34 @@ class DistanceFrom:
 
 @dataclass(frozen=True)
 class Rough:
-    """Log squared distances from about the median, and where those of good samples lie."""
+    """Log squared distances from a place, and where those of good samples lie."""
 
     place: np.ndarray
-    location: float
-    scale: float
+    location: float = 0.0
+    scale: float = 1.0
 
     def measure(self, x: np.ndarray) -> np.ndarray:
         """Return those of a block of samples, from where good ones are."""
-        return logs(DistanceFrom(self.place)(x)) - self.location
+        squares = DistanceFrom(self.place)(x)
+        return np.log(np.maximum(squares, np.finfo(np.float64).tiny)) - self.location
 
 
-def logs(squares: np.ndarray) -> np.ndarray:
-    """Return logarithms; that of nothing is finite."""
-    return np.log(np.maximum(squares, np.finfo(np.float64).tiny))
+def spatial_median(x: np.ndarray) -> np.ndarray:
+    """Return the place of the least sum of distances, which a minority moves but little."""
+    place = x.mean(axis=0)
+    for _ in range(WEISZFELD):
+        away = np.sqrt(DistanceFrom(place)(x))
+        w = 1 / np.maximum(away, 1e-3 * np.median(away) + np.finfo(np.float64).tiny)
+        place = np.tensordot(w / w.sum(), x, axes=1)
+    return np.asarray(place)
 
 
-def about_the_middle(source: Source) -> np.ndarray:
-    """Return about the median of some samples."""
+def rough_distances(source: Source) -> np.ndarray:
+    """Return the squared distances from about the median of some samples."""
     # A little off, where symmetry puts no two different samples at one distance.
     place = 0.999 * source.middle + 0.001 * source.take(np.array([0]))[0]
-    return ((place - source.origin) / source.unit).astype(source.dtype)
+    place = ((place - source.origin) / source.unit).astype(source.dtype)
+    return np.concatenate(source.reduce(EachPass(DistanceFrom(place))).squares)
 
 
 def in_single(some: Source, away: np.ndarray) -> Source:
@@ -267,8 +282,7 @@ def search(
     verdict = Verdict(np.ones(n, bool), np.full(n, -np.inf), np.arange(n))
     if breakdown == 0:
         return verdict
-    place = about_the_middle(source)
-    away = np.concatenate(source.reduce(EachPass(DistanceFrom(place))).squares)
+    away = rough_distances(source)
     drawn = draw(away, np.flatnonzero(counting))
     # What cannot be squared is refused by name at the start of the sweeps.
     if len(drawn) < 2 * FEWEST or not away.max() < LARGEST_SQUARE:
@@ -280,11 +294,11 @@ def search(
     with single_blas():
         while True:
             some, far = source.chosen(verdict.accepted), away[verdict.accepted]
-            asked = Asked(in_single(some, far), far, place)
+            asked = Asked(in_single(some, far), far)
             found = asked.find(least)
             if found is not None and asked.source is not some:
                 # What is rejected, and how far off it is, single precision does not decide.
-                asked = Asked(some, far, place)
+                asked = Asked(some, far)
                 found = asked.find(least)
             if found is None:
                 return verdict

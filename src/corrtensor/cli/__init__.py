@@ -5,9 +5,9 @@ at once. Exit codes: 0 done, 1 the data cannot be used, 2 the call is wrong.
 """
 
 import sys
+from importlib.metadata import version
 from typing import Any
 
-from corrtensor import __version__
 from corrtensor.cli import output
 
 __all__ = ["build_app", "main"]
@@ -49,12 +49,12 @@ def build_app() -> Any:
 
     def tell_version(asked: bool) -> None:
         if asked:
-            print(f"corrtensor {__version__}")
+            print(f"corrtensor {version('corrtensor')}")
             raise typer.Exit
 
     @app.callback()
     def corrtensor(
-        version: bool = typer.Option(
+        _: bool = typer.Option(
             False, "--version", callback=tell_version, is_eager=True, help="Print it and exit."
         ),
     ) -> None:
