@@ -85,9 +85,7 @@ class Verdict:
             return float(kept.max())
         return float(max(kept[apart.kept].max(), s[self.accepted].max()))
 
-    def without(
-        self, group: Group, split: Split, metric: Metric | Rough, source: Source
-    ) -> Verdict:
+    def without(self, group: Group, split: Split, metric: Metric, source: Source) -> Verdict:
         """Reject a group: of the samples asked those that were judged, of all others by the cut."""
         away = np.concatenate(source.reduce(EachPass(metric.measure)).squares)
         beyond = self.kept & (away > split.cut)
@@ -143,7 +141,7 @@ class Asked:
         """Tell whether a half of some samples is too small to tell anything about others."""
         return bool(min((some & self.odd).sum(), (some & ~self.odd).sum()) < FEWEST)
 
-    def find(self, least: float) -> tuple[Split, Metric | Rough] | None:
+    def find(self, least: float) -> tuple[Split, Metric] | None:
         """Return a group that is apart, as the others see it, and their metric."""
         some, found = self.nearest(), None
         for first in (True, False, False):
@@ -157,20 +155,23 @@ class Asked:
             some, found = apart.kept, (apart, metric)
         return found
 
-    def find_roughly(self, least: float) -> tuple[Split, Rough] | None:
+    def find_roughly(self, least: float) -> tuple[Split, Metric] | None:
         """Return what is beyond doubt apart from a middle that is its own: all that few can tell.
 
         The others must be the majority beyond chance: a half and two standard deviations.
         """
-        n, source = len(self.away), self.source
-        x = (source.take(np.arange(n)) - source.origin) / source.unit
-        rough = Rough(spatial_median(x))
-        away = rough.measure(x)
+        n = len(self.away)
+        frame, entries = see(self.source, np.ones(n))
+        center = spatial_median(entries)
+        # What is left has no direction, and so no centre.
+        center[math.prod(U.shape[1] for U in frame.bases) :] = 0
+        metric = Metric(frame, center.astype(entries.dtype), np.ones(len(center)))
+        away = metric.distances(np.square(entries - metric.center))
         location, scale = spread(away)
         apart = Splits(away - location, max(least, n / 2 + math.sqrt(n))).isolated()
         if apart is None or not apart.beyond_doubt:
             return None
-        return apart, replace(rough, location=location, scale=scale)
+        return apart, replace(metric, location=location, scale=scale)
 
     def judge(self, split: Split, ranks: tuple[Rank, ...], options: Options) -> Group:
         """Decide on a group that is apart.
@@ -219,27 +220,14 @@ class DistanceFrom:
         return np.concatenate(few)
 
 
-@dataclass(frozen=True)
-class Rough:
-    """Log squared distances from a place, and where those of good samples lie."""
-
-    place: np.ndarray
-    location: float = 0.0
-    scale: float = 1.0
-
-    def measure(self, x: np.ndarray) -> np.ndarray:
-        """Return those of a block of samples, from where good ones are."""
-        squares = DistanceFrom(self.place)(x)
-        return np.log(np.maximum(squares, np.finfo(np.float64).tiny)) - self.location
-
-
 def spatial_median(x: np.ndarray) -> np.ndarray:
     """Return the place of the least sum of distances, which a minority moves but little."""
+    x = x.astype(np.float64)
     place = x.mean(axis=0)
     for _ in range(WEISZFELD):
-        away = np.sqrt(DistanceFrom(place)(x))
+        away = np.sqrt(row_squares(x - place))
         w = 1 / np.maximum(away, 1e-3 * np.median(away) + np.finfo(np.float64).tiny)
-        place = np.tensordot(w / w.sum(), x, axes=1)
+        place = w / w.sum() @ x
     return np.asarray(place)
 
 
