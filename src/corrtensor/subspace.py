@@ -102,7 +102,8 @@ class MultilinearSubspace(CallbackSupportMixin, PartialFit, CoreDistances, Likel
     weights_ : ndarray of shape (n_samples,)
         Weight of each sample, the largest 1.
     residuals_ : ndarray of shape (n_samples,)
-        Squared distance of each sample from the subspace.
+        Squared distance of each sample from the subspace; of one with gaps, as the fit filled
+        them: a little more roughly than :meth:`residuals` does.
     objective_ : ndarray of shape (n_sweeps,)
         Value of the objective after each sweep.
     n_iter_, converged_ : int, bool

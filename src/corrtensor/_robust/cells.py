@@ -36,8 +36,8 @@ CACHED = 1 << 20
 # So many cells tell how far those of a sample stray.
 ENOUGH = 1024
 # A core is found when its gradient is this share of what white noise as large as the residuals
-# would make of it.
-FOUND = 1e-2
+# would make of it; roughly, which does for a fit: more steps make up what gaps do not tell.
+FOUND, ROUGHLY = 1e-2, 1e-1
 # The least share of a sample that is seen to stand for all of it.
 LEAST = 0.1
 
@@ -53,6 +53,11 @@ def upper(rows: np.ndarray) -> np.ndarray:
         place = np.minimum((STRAY * seen).astype(int), np.maximum(seen - 1, 0))
         found.reshape(-1)[at] = np.take_along_axis(few, place[None], axis=0)[0]
     return found
+
+
+def whole(x: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+    """Return zero in the place of NaN, much faster than by a mask."""
+    return np.add(np.fmax(x, 0), np.fmin(x, 0), out=out)
 
 
 class Block(NamedTuple):
@@ -97,6 +102,7 @@ class Model:
     Without factors the mean is all that is expected. ``prior`` is what a square of every entry of
     a core costs beside that of a cell. ``width`` is the bandwidth of every cell, ``None`` doubts
     none of them; ``usual`` is how far two thirds of a usual sample's cells stray, in bandwidths.
+    ``accuracy`` tells when a core is found.
     """
 
     mean: np.ndarray
@@ -105,6 +111,7 @@ class Model:
     prior: np.ndarray | float = 0.0
     width: np.ndarray | None = None
     usual: float = 1.0
+    accuracy: float = FOUND
 
     @cached_property
     def U(self) -> list[np.ndarray | None]:
@@ -174,8 +181,7 @@ class Model:
             R, missing = x - F, np.isnan(x)
             gaps = np.count_nonzero(missing.reshape(n, -1), axis=1)
             if gaps.any():
-                # Zero in the place of NaN, much faster than by the mask.
-                R = np.add(np.fmax(R, 0), np.fmin(R, 0), out=R)
+                R = whole(R, out=R)
             if not (row_squares(R) < LARGEST_SQUARE).all():
                 refuse(x, first)
             lost, doubted, trust = self.weighed(R, spread)
@@ -273,7 +279,7 @@ class Model:
             G = self.projected(R) - self.cost * Z
             P = shorter * G
             now = inner(G, P)
-            going = now > np.maximum(FOUND**2 * white * row_squares(R), rounding)
+            going = now > np.maximum(self.accuracy**2 * white * row_squares(R), rounding)
             if not going.any():
                 break
             D = P if step == 0 else P + by_sample(now / before, D) * D

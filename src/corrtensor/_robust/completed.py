@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from corrtensor._engine.arrays.source import WORTH_HOLDING, Source
 from corrtensor._engine.passes import Blocks, Part
 from corrtensor._engine.shapes import refuse_infinite
 from corrtensor._engine.weights import times
-from corrtensor._robust.cells import Model, repaired
+from corrtensor._robust.cells import ROUGHLY, Model, repaired
 
 # Samples are taken in pieces of so many bytes.
 PIECE = 1 << 22
@@ -112,7 +112,7 @@ class CompletedSource(Source):
         ``teaching`` tells what it was learned from.
         """
         self.cores = np.empty((self.n_samples, *model.core_shape), self.dtype)
-        for rows in self.inner.map(CoresPass(model)):
+        for rows in self.inner.map(CoresPass(replace(model, accuracy=ROUGHLY))):
             for lo, hi, Z in rows:
                 self.cores[lo:hi] = Z
         self.model, self.held, self.teaching = model, None, teaching

@@ -23,7 +23,7 @@ from corrtensor._engine.solver import narrowed, next_state
 from corrtensor._engine.start import spectral
 from corrtensor._engine.state import State
 from corrtensor._engine.threads import single_blas
-from corrtensor._robust.cells import GROSS, LEAST, SIGMA, Model, upper
+from corrtensor._robust.cells import CACHED, GROSS, LEAST, SIGMA, Model, upper, whole
 from corrtensor._robust.completed import CompletedSource
 
 # Samples, and bytes of them, from which it is learned; the fewest.
@@ -154,14 +154,14 @@ class Guess:
 class Learner:
     """Some samples, with their gaps, counted from a place; from them it is learned."""
 
-    some: Source
     x: np.ndarray
     weights: np.ndarray
     place: np.ndarray
+    n_threads: int
 
     def begun(self, y: np.ndarray, ranks: tuple[Rank, ...]) -> State:
         """Return 2DSVD of the samples, completed so."""
-        return spectral(rows_of(y, self.some.n_threads), ranks, weights=self.weights)
+        return spectral(rows_of(y, self.n_threads), ranks, weights=self.weights)
 
     def guess(
         self, state: State, y: np.ndarray, F: np.ndarray | None = None, noise: float = 0.0
@@ -188,7 +188,8 @@ class Learner:
         if bandwidth is not None and math.isfinite(bandwidth):
             model = model.doubting(self.scale(guess), bandwidth)
         y, F, squares, cells = np.empty_like(self.x), np.empty_like(self.x), 0.0, 0.0
-        for rows in self.some.map(StepsPass(model), cores=guess.cores):
+        torn = rows_of(self.x, self.n_threads, missing=True)
+        for rows in torn.map(StepsPass(model), cores=guess.cores):
             for lo, hi, expected, moved, seen in rows:
                 w = self.weights[lo:hi]
                 squares += float(w @ np.square(moved).reshape(hi - lo, -1).sum(axis=1))
@@ -197,7 +198,7 @@ class Learner:
                 # What is seen of a sample stands for what is not.
                 y[lo:hi] = expected + moved * by_sample(1 / np.maximum(seen, LEAST), moved)
         start = State(model.mean, model.factors)  # type: ignore[arg-type]
-        state = swept(rows_of(y, self.some.n_threads), start, self.weights)
+        state = swept(rows_of(y, self.n_threads), start, self.weights)
         return self.guess(state, y, F, squares / cells)
 
     def best(self, guess: Guess, bandwidth: float | None, rounds: int) -> Guess:
@@ -209,71 +210,84 @@ class Learner:
                 break
         return guess
 
-    def taught(self, guess: Guess, bandwidth: float | None, rounds: int) -> Guess:
+    def taught(self, guess: Guess, bandwidth: float | None, rounds: int | None = None) -> Guess:
         """Learn, with cells in doubt at bandwidths that narrow and widen again."""
-        for share in (1.0,) if bandwidth is None else TIGHTENING:
-            guess = self.best(guess, None if bandwidth is None else share * bandwidth, rounds)
+        if bandwidth is None:
+            return self.best(guess, None, rounds or ROUNDS)
+        for share in TIGHTENING:
+            guess = self.best(guess, share * bandwidth, rounds or DOUBTING)
         return guess
+
+    def start(self, ranks: tuple[Rank, ...], bandwidth: float | None) -> Guess:
+        """Return what is expected at first."""
+        # Gross errors do not begin; of vectors, whose few directions may all be those of what is
+        # wrong, nothing that is far from the median.
+        far = None if bandwidth is None else bandwidth * (1 if self.x.ndim == 2 else GROSS)
+        y = filled(self.x, far)
+        return self.guess(self.begun(y, ranks), y)
 
 
 def drawn_from(
     source: CompletedSource, ranks: tuple[Rank, ...], weights: np.ndarray | None
-) -> tuple[Learner, np.ndarray]:
-    """Draw some samples that count; return them, and how they are completed so far."""
+) -> Learner:
+    """Draw some samples that count."""
     counting = np.arange(source.n_samples) if weights is None else np.flatnonzero(weights)
     largest = max((k for k in ranks if isinstance(k, int)), default=0)
     size = min(DRAWN, DRAWN_BYTES // (8 * math.prod(source.sample_shape)))
     size = max(FEWEST, 2 * largest, size)
     places = np.linspace(0, len(counting) - 1, min(size, len(counting))).astype(int)
     drawn = counting[np.unique(places)]
-    x = np.empty((len(drawn), *source.sample_shape), source.dtype)
-    y = np.empty_like(x)
+    x, squares = np.empty((len(drawn), *source.sample_shape), source.dtype), np.empty(len(drawn))
     for lo, hi, block in source.inner.chosen(drawn).blocks(0, len(drawn)):
         np.subtract(block, source.model.m, out=x[lo:hi])
-        whole = source.model.complete(block, source.cores[drawn[lo:hi]]).x
-        np.subtract(whole, source.model.m, out=y[lo:hi])
-    squares = row_squares(y)
+        squares[lo:hi] = row_squares(whole(x[lo:hi]))
     if single_holds(squares, float(np.median(squares))):
         # What is expected need not be known to more digits than samples tell of it.
-        x, y = x.astype(SINGLE), y.astype(SINGLE)
+        x = x.astype(SINGLE)
     w = np.ones(len(drawn)) if weights is None else weights[drawn]
-    return Learner(rows_of(x, source.n_threads, missing=True), x, w, source.model.mean), y
+    return Learner(x, w, source.model.mean, source.n_threads)
 
 
 def filled(x: np.ndarray, bandwidth: float | None) -> np.ndarray:
     """Return samples with their gaps, and cells that stray too far from it, at their place."""
-    model = Model(np.zeros(x.shape[1:]), None, x.dtype)
+    y = whole(x)
     if bandwidth is not None and math.isfinite(bandwidth):
-        model = model.doubting(spread_of(x), bandwidth)
-    return model.complete(x, np.zeros((len(x), 0), x.dtype)).x
+        model = Model(np.zeros(x.shape[1:]), None, x.dtype).doubting(spread_of(x), bandwidth)
+        step = max(1, CACHED // x[0].nbytes)
+        for few in (slice(lo, lo + step) for lo in range(0, len(x), step)):
+            model.weighed(y[few], model.spread(x[few], np.zeros_like(x[few])))
+    return y
 
 
 def foretold(
-    learner: Learner, bandwidth: float | None, *candidates: tuple[int | None, ...]
-) -> tuple[int | None, ...]:
-    """Return the first of two ranks, or the second if they tell better what is in hidden cells.
+    learner: Learner,
+    ranks: tuple[int | None, ...],
+    more: tuple[int | None, ...],
+    bandwidth: float | None,
+) -> Guess | None:
+    """Return what more ranks make expected, if they tell better what is in hidden cells.
 
     Spare directions hold what the fit leaves of faces; where it leaves noise alone, they come to
     follow single cells.
     """
     few = slice(None, None, -(-len(learner.x) // TRIED))
-    x, w = learner.x[few], learner.weights[few]
+    x, torn = learner.x[few], learner.x.copy()
     hidden = (np.random.default_rng(0).random(x.shape) < HIDDEN) & ~np.isnan(x)
     if not hidden.any():
-        return candidates[0]
-    torn = np.where(hidden, np.nan, x).astype(x.dtype)
-    some = rows_of(torn, learner.some.n_threads, missing=True)
-    other = replace(learner, some=some, x=torn, weights=w)
-    rounds = ROUNDS if bandwidth is None else DOUBTING
-    y, missed = filled(torn, None if bandwidth is None else GROSS * bandwidth), []
-    for ranks in candidates:
-        guess = other.guess(other.begun(y, ranks), y)
-        expected = other.taught(guess, bandwidth, rounds).expected
-        missed.append(np.abs(x - expected)[hidden].astype(np.float64))
+        return None
+    torn[few][hidden] = np.nan
+    blind = replace(learner, x=torn)
+    wide = blind.taught(blind.start(more, bandwidth), bandwidth)
+    # The leading directions, and what they come to by themselves.
+    modes = zip(wide.model.factors or (), ranks, strict=True)
+    leading = State(wide.model.mean, tuple(None if U is None else U[:, :k] for U, k in modes))
+    some = replace(blind, x=torn[few], weights=learner.weights[few])
+    narrow = some.taught(some.guess(leading, wide.expected[few]), bandwidth)
+    missed = [np.abs(x - F)[hidden].astype(float) for F in (wide.expected[few], narrow.expected)]
     # Cells that are bad, or of outliers, are told by none: what is far off counts as just off.
     far = BANDWIDTH * SIGMA * min(float(upper(away[:, None])[0]) for away in missed)
     costs = [float(np.square(np.minimum(away, far)).sum()) for away in missed]
-    return candidates[1] if costs[1] < CLEARLY * costs[0] else candidates[0]
+    return wide if costs[0] < CLEARLY * costs[1] else None
 
 
 def learned(
@@ -283,25 +297,20 @@ def learned(
     bandwidth: float | None = None,
 ) -> Completion:
     """Learn what is expected of samples from some of those that count."""
-    learner, y = drawn_from(source, ranks, weights)
+    learner, shape = drawn_from(source, ranks, weights), source.sample_shape
     # Shares of variance become numbers; where ranks come by themselves, they are not yet known.
     own = tuple(FIRST_SHARE if isinstance(k, str) else k for k in ranks)
     if any(isinstance(k, float) for k in own):
-        own = learner.begun(y, own).ranks
-    chosen = wider(cast(tuple[int | None, ...], own), source.sample_shape, source.n_samples)
-    if chosen != own:
-        chosen = foretold(learner, bandwidth, cast(tuple[int | None, ...], own), chosen)
-    if bandwidth is not None:
-        # Gross errors do not begin; of vectors, whose few directions may all be those of what is
-        # wrong, nothing that is far from the median.
-        y = filled(learner.x, bandwidth * (1 if len(source.sample_shape) == 1 else GROSS))
-    guess = learner.guess(learner.begun(y, chosen), y)
-    core, shape = guess.model.core_shape, source.sample_shape
+        own = learner.begun(filled(learner.x, None), own).ranks
+    own = cast(tuple[int | None, ...], own)
+    core = tuple(a if k is None else k for a, k in zip(shape, own, strict=True))
     if bandwidth is not None and math.prod(core) > MOST_NUMBERS * math.prod(shape):
         warnings.warn(FOLLOWED.format(core=core, shape=shape), UserWarning, stacklevel=7)
         bandwidth = math.inf
-    rounds = ROUNDS if bandwidth is None else DOUBTING
-    guess = learner.taught(guess, bandwidth, LONG if chosen == own else rounds)
+    more = wider(own, shape, source.n_samples)
+    guess = None if more == own else foretold(learner, own, more, bandwidth)
+    if guess is None:
+        guess = learner.taught(learner.start(own, bandwidth), bandwidth, LONG)
     mean = source.origin + source.unit * (learner.place + guess.model.mean)
     assert guess.model.factors is not None  # noqa: S101
     made = Completion(mean, guess.model.factors, np.asarray(guess.model.prior))
