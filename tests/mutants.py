@@ -69,6 +69,13 @@ FAULTS = [
         "cells",
     ),
     Fault(
+        "two kinds hide what is far off",
+        "_robust/isolation.py",
+        "by_tail * (tail >= FEWEST)",
+        "by_tail * 0",
+        "search",
+    ),
+    Fault(
         "few samples find nothing",
         "_robust/search.py",
         "return self.find_roughly(least)",

@@ -53,7 +53,7 @@ CELLS = [
     *[(name, rank, "none", 0.0) for name in ("half clip", "Yale") for rank in (0.5, 0.9)],
     *[
         (name, rank, kind, 0.0)
-        for name in ("USPS", "digits", "MNIST 3", "LFW grey", "small faces")
+        for name in ("USPS", "USPS 0 and 1", "digits", "MNIST 3", "LFW grey", "small faces")
         for rank in grid.RANKS
         for kind in ("none", "none, 60")
     ],
@@ -67,6 +67,7 @@ CELLS = [
     *[(name, 0.5, kind, 0.3) for name in ("LFW grey", "Yale") for kind in (*SIMPLE, "near-copies")],
     *[(name, 0.5, "pattern", 0.4) for name in ("USPS", "digits", "MNIST 3", "palms", "LFW grey")],
     *[("digits", 0.5, kind, 0.45) for kind in ("noise", "times 50", "near-copies")],
+    *[("USPS 0 and 1", rank, "noise", share) for rank in (0.2, 0.9) for share in (0.1, 0.3, 0.45)],
     ("palms", 0.5, "block", 0.45),
     ("LFW colour", 0.2, "block", 0.3),
     ("half clip", 0.2, "noise", 0.45),
@@ -243,6 +244,7 @@ def test_real_data_are_found(data_dir):
         "ORL": (400, 112, 92),
         "MNIST": (2000, 28, 28),
         "USPS": (1854, 16, 16),
+        "USPS 0 and 1": (563, 16, 16),
         "clip": (198, 130, 160),
         "digits": (1797, 8, 8),
         "LFW grey": (236, 64, 64),

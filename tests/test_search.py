@@ -60,12 +60,14 @@ def literal_splits(x, least):
         gap = (x[kept] - x[kept - 1]) / theta
         # Those beyond the gap are known to exceed the largest that is kept.
         joint = (sum(tail) + (n - kept) * (x[kept - 1] - high)) / m
-        near = x[kept + (n - 1 - kept) // 10]
+        away = x[kept + (n - 1 - kept) // 10] - middle
+        # In standard deviations by the quartiles, or by the tail if it is no mere ten values.
+        by_tail = m * math.log(1 + away / theta / m) * 0.597 if m >= 10 else -math.inf
         rows.append(
             (
                 m * math.log(1 + gap / m),
                 m * math.log(1 + (n - kept) * gap * theta / joint / m),
-                (near - middle) * 1.349 / (high - low),
+                max(away * 1.349 / (high - low), by_tail),
             )
         )
     return np.array(rows)
@@ -217,6 +219,22 @@ def test_a_constant_that_is_added_to_all_changes_no_score(dtype):
 
 
 # --- the search
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_kind_that_hardly_varies_hides_no_noise(seed):
+    """Quartiles of distances from two kinds are far apart, so that nothing is far beyond them."""
+    rng = np.random.default_rng(seed)
+    A, B = (np.linalg.qr(rng.normal(size=(12, 3)))[0] for _ in range(2))
+
+    def of_a_kind(n, size):
+        cores = size * rng.normal(size=(n, 3, 3)) + (size < 1) * rng.normal(size=(3, 3))
+        return A @ cores @ B.T + 0.1 * size * rng.normal(size=(n, 12, 12))
+
+    good = np.concatenate([of_a_kind(120, 1.0), of_a_kind(100, 0.12)])
+    assert verdict_on(good).kept.all()
+    noise = 0.6 * rng.normal(size=(55, 12, 12))
+    assert_array_equal(verdict_on(np.concatenate([good, noise])).kept, np.arange(275) < 220)
 
 
 @pytest.mark.parametrize("share", [0.1, 0.3, 0.45])

@@ -63,7 +63,7 @@ def samples(name: str, folder: Path) -> np.ndarray:
     file_name = {"palms": "palm.npz", "USPS": "usps_subset.npz"}[name]
     with np.load(folder / file_name, allow_pickle=False) as file:
         images = next(file[key] for key in file.files if file[key].ndim == 3)
-    return images[:600] / float(images.max())
+    return (images[:600] - images.min()) / np.ptp(images)
 
 
 def ranks_of(shape: tuple[int, ...]) -> tuple[int, ...]:

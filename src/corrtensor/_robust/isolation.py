@@ -20,23 +20,29 @@ FALSE_ALARM = 0.01
 GAP = 2.0
 # ... and nine tenths of it lie so many robust standard deviations above their median.
 FAR = 4.0
-# Quartiles; those of a normal distribution are so many standard deviations apart.
-QUARTILES, QUARTILES_APART = (0.25, 0.5, 0.75), 1.349
+# Fewer values than this tell nothing about others.
+FEWEST = 10
+# Quartiles; those of a normal distribution are so many standard deviations apart, and the mean
+# excess beyond the upper one is so many.
+QUARTILES, QUARTILES_APART, EXCESS = (0.25, 0.5, 0.75), 1.349, 0.597
 # Logarithms that differ by less are the same but for rounding.
 SAME = 1e-6
 
 
 @dataclass(frozen=True)
 class Split:
-    """Samples that are kept, beside a group beyond a gap.
+    """Samples that are kept, beside a group beyond a gap; ``values`` are those that tell.
 
     ``gap`` counts in mean excesses of the kept samples' tail, less the uncertainty of that mean;
-    ``distance`` of the group in robust standard deviations. ``cut`` lies in the gap.
+    ``distance`` of the group in robust standard deviations, by quartiles or by that tail,
+    whichever are smaller: ``scale``. ``cut`` lies in the gap.
     """
 
+    values: np.ndarray
     kept: np.ndarray
     gap: float
     distance: float
+    scale: float
     cut: float
 
     @property
@@ -55,7 +61,7 @@ class Splits:
     """All ways to cut off the largest of values that keep at least so many, and have a spread."""
 
     def __init__(self, values: np.ndarray, least: float) -> None:
-        self.order = ranked(values)
+        self.values, self.order = values, ranked(values)
         x, n = values[self.order], len(values)
         kept = np.arange(n - 1, max(math.ceil(least), 1) - 1, -1)
         low, middle, high = (x[(kept * share).astype(int)] for share in QUARTILES)
@@ -73,14 +79,18 @@ class Splits:
         self.gaps = tail * np.log1p(gap / excess / tail)
         self.evidence = tail * np.log1p(beyond * gap / joint / tail)
         nearest = x[self.kept + (n - 1 - self.kept) // 10]
-        self.distances = (nearest - middle[some]) / sigma[some]
+        away = nearest - middle[some]
+        # Quartiles of two kinds are far apart if one of them varies less: then the tail tells.
+        by_tail = EXCESS * tail * np.log1p(away / excess / tail)
+        self.distances = np.maximum(away / sigma[some], by_tail * (tail >= FEWEST))
+        self.scales = away / self.distances
         self.cuts = (x[self.kept - 1] + x[self.kept]) / 2
 
     def __getitem__(self, i: int) -> Split:
         kept = np.zeros(len(self.order), dtype=bool)
         kept[self.order[: self.kept[i]]] = True
-        numbers = (self.gaps, self.distances, self.cuts)
-        return Split(kept, *(float(values[i]) for values in numbers))
+        numbers = (self.gaps, self.distances, self.scales, self.cuts)
+        return Split(self.values, kept, *(float(each[i]) for each in numbers))
 
     def isolated(self) -> Split | None:
         """Return the smallest group that is apart."""

@@ -67,9 +67,8 @@ class Metric:
     frame: Frame
     center: np.ndarray
     variance: np.ndarray
-    # Median and spread of the distances of good samples.
+    # Median of the distances of good samples.
     location: float = 0.0
-    scale: float = 1.0
 
     @classmethod
     def of(

@@ -20,7 +20,7 @@ from corrtensor._engine.solver import solve
 from corrtensor._engine.start import spectral
 from corrtensor._engine.state import Options
 from corrtensor._engine.threads import at_once, single_blas
-from corrtensor._robust.isolation import FAR, Split, Splits, spread
+from corrtensor._robust.isolation import FAR, FEWEST, Split, Splits
 from corrtensor._robust.metric import SAMPLES, Frame, Metric, count_copies, see
 from corrtensor.losses import Power
 from corrtensor.losses.scale import ranked
@@ -32,8 +32,6 @@ COARSE, FINE = 3.0, 0.3
 STEPS = 3
 # Samples closer than this share of the typical squared distance are copies, and count once there.
 COPY = 0.02
-# Fewer samples than this tell nothing about others.
-FEWEST = 10
 # Steps towards the middle of few samples (Weiszfeld): each takes a far one's pull down by as many
 # times as there are others.
 WEISZFELD = 20
@@ -88,9 +86,9 @@ class Verdict:
     def without(self, group: Group, split: Split, metric: Metric, source: Source) -> Verdict:
         """Reject a group: of the samples asked those that were judged, of all others by the cut."""
         away = np.concatenate(source.reduce(EachPass(metric.measure)).squares)
+        away[self.accepted] = split.values
         beyond = self.kept & (away > split.cut)
-        beyond[self.accepted] = ~split.kept
-        scores = np.where(beyond, away / metric.scale, self.scores)
+        scores = np.where(beyond, away / split.scale, self.scores)
         groups = (*self.groups, replace(group, samples=np.flatnonzero(beyond)))
         return Verdict(self.kept & ~beyond, scores, self.accepted[split.kept], groups)
 
@@ -131,9 +129,9 @@ class Asked:
             frame, entries = seen or see(self.source.chosen(np.flatnonzero(here)), teachers[here])
             here = here if seen is None else np.ones_like(here)
             metric, away = Metric.of(frame, entries, teachers[here], shrink)
-            location, scale = spread(away[(half & some)[here]])
+            location = float(np.median(away[(half & some)[here]]))
             d[half] = away[half[here]] - location
-            return replace(metric, location=location, scale=scale)
+            return replace(metric, location=location)
 
         return at_once(judge, (self.odd, ~self.odd), self.source.n_threads)[1], d
 
@@ -167,11 +165,11 @@ class Asked:
         center[math.prod(U.shape[1] for U in frame.bases) :] = 0
         metric = Metric(frame, center.astype(entries.dtype), np.ones(len(center)))
         away = metric.distances(np.square(entries - metric.center))
-        location, scale = spread(away)
+        location = float(np.median(away))
         apart = Splits(away - location, max(least, n / 2 + math.sqrt(n))).isolated()
         if apart is None or not apart.beyond_doubt:
             return None
-        return apart, replace(metric, location=location, scale=scale)
+        return apart, replace(metric, location=location)
 
     def judge(self, split: Split, ranks: tuple[Rank, ...], options: Options) -> Group:
         """Decide on a group that is apart.
