@@ -16,7 +16,7 @@ from studies.cells.page import write_cells
 from studies.command import record, recorder
 
 NAME = "cells"
-DRAWS = 1
+DRAWS = 3
 
 
 def main(arguments: list[str] | None = None) -> None:

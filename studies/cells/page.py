@@ -22,8 +22,9 @@ the modes. *Subspace* is the error of the held-out, clean samples over that of t
 cells; *cells* the error at the missing cells over that of the reconstruction from all cells; *AUC*
 how well the residuals tell cells that were changed by more than a tenth of the range from others;
 *cost* the processor time over that of the plain robust fit of the whole samples, in one process.
-LFW and palms were set aside while defaults were chosen. What has no row was not run yet:
-`make cells OUT=docs` goes on where it was stopped. One draw; **bold** misses its bar:
+Palms were set aside while defaults were chosen, LFW but for one of them. What has no row was not
+run yet: `make cells OUT=docs` goes on where it was stopped. Means of three draws, of peers the
+first; **bold** misses its bar:
 subspace 1.01 with nothing wrong; 1.005, 1.01, 1.02 with 20, 40, 60 % missing, 1.005 with blocks
 missing; 1.005, 1.01, 1.04 with 5, 10, 20 % salt and pepper; 1.02 beside noise images and with noise
 in 30 %. Cells 1.25, 1.3, 1.4 with 20, 40, 60 % missing; AUC 0.99 with salt and pepper; cost 3 with
