@@ -185,5 +185,6 @@ def core_squares(A: np.ndarray, U: np.ndarray | None) -> np.ndarray:
     assert U is not None  # noqa: S101
     if not lies_by_fibre(A):
         return row_squares(rows_times(A, U).reshape(len(A), -1))
-    cores = (U.T @ A.transpose(1, 0, 2).reshape(-1, len(U)).T).reshape(U.shape[1], -1, len(A))
-    return np.asarray(np.einsum("kin,kin->in", cores, cores).sum(axis=0, dtype=np.float64))
+    cores = U.T @ A.transpose(1, 0, 2).reshape(-1, len(U)).T
+    squares = np.einsum("ki,ki->i", cores, cores).reshape(-1, len(A))
+    return np.asarray(squares.sum(axis=0, dtype=np.float64))
