@@ -364,6 +364,31 @@ def test_samples_of_one_norm_are_no_copies():
     assert len(verdict_on(X).accepted) == 100
 
 
+def literal_copies(x, share):
+    """The definition: within a share of the median squared distance, huge samples made smaller."""
+    norms = (x**2).sum(axis=1)
+    x = x / np.sqrt(np.maximum(norms, np.median(norms)))[:, None]
+    apart = np.array([[((a - b) ** 2).sum() for b in x] for a in x])
+    return (apart <= share * np.median(apart)).sum(axis=1)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("kind", ["none", "copies", "alike at first", "huge"])
+def test_copies_are_counted_by_all_entries(kind, dtype):
+    """Also where the leading entries alone tell nothing."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(40, 64))
+    if kind == "copies":
+        x[:9] = x[0] + 0.05 * rng.normal(size=(9, 64))
+    if kind == "alike at first":
+        x[:9, :16] = x[0, :16]
+    if kind == "huge":
+        x[:3] *= 1e4
+    counts = metric.count_copies(x.astype(dtype), search.COPY)
+    assert_array_equal(counts, literal_copies(x, search.COPY))
+    assert counts.max() == (9 if kind == "copies" else 1)
+
+
 def test_the_number_of_threads_changes_no_bit():
     rng = np.random.default_rng(15)
     X = good_samples(rng, 900)

@@ -11,6 +11,7 @@ from corrtensor._engine.products import (
     SMALL_PRODUCT,
     core_squares,
     fibres,
+    project,
     rows_times,
     scatter,
     unfold,
@@ -63,16 +64,22 @@ def test_rows_in_small_products_are_all_there(rows):
 
 
 @pytest.mark.parametrize("mode", [0, 1, 2])
+@pytest.mark.parametrize("shape", [(9, 10, 11), (9, 10, 4), (9, 10)])
 @pytest.mark.parametrize("own", [False, True])
-def test_weighted_scatters_and_cores_are_those_of_a_loop(mode, own):
+def test_weighted_scatters_and_cores_are_those_of_a_loop(mode, shape, own):
     rng = np.random.default_rng(0)
-    x, w = rng.normal(size=(7, 9, 10, 11)), rng.random(7)
-    factors = [np.linalg.qr(rng.normal(size=(a, 3)))[0] for a in x.shape[1:]]
-    for A in (unfold(x, mode).copy(), unfold(x, mode), fibres(x, factors, mode)):
+    mode = min(mode, len(shape) - 1)
+    x, w, Q = rng.normal(size=(7, *shape)), rng.random(7), rng.normal(size=(shape[mode], 2))
+    factors = [np.linalg.qr(rng.normal(size=(a, 3)))[0] for a in shape]
+    seen, plain = fibres(x, factors, mode), unfold(project(x, factors, {mode}), mode)
+    # In whatever order.
+    assert_allclose(np.sort(seen, axis=1), np.sort(plain, axis=1), atol=1e-12)
+    for A in (unfold(x, mode).copy(), unfold(x, mode), seen):
         before = A.copy()
         S = sum(wi * Ai.T @ Ai for wi, Ai in zip(w, before, strict=True))
         squares = [np.square(Ai @ factors[mode]).sum() for Ai in before]
         assert_allclose(core_squares(A, factors[mode]), squares, atol=1e-11)
+        assert_allclose(scatter(A, Q, w), S @ Q, atol=1e-11)
         mine = own and not np.may_share_memory(A, x)
         assert_allclose(scatter(A, weights=w, own=mine), S, atol=1e-11)
         assert mine or np.array_equal(A, before)

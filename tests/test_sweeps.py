@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from corrtensor import CorrTensor, MultilinearSubspace, make
 from corrtensor._engine import solver
 from corrtensor._engine.arrays.source import Source
-from corrtensor._engine.eigenvectors import fix_signs, turned
+from corrtensor._engine.eigenvectors import fix_signs, leading, turned
 from corrtensor._engine.solver import at_rest, calibrated, measured, solve
 from corrtensor._engine.start import spectral
 from corrtensor._engine.state import Options
@@ -86,6 +86,14 @@ class Convex(Power):
 
     def calibrate(self, s):
         return self
+
+
+@pytest.mark.parametrize("a", [8, 31, 32, 128, 129, 200])
+@pytest.mark.parametrize("share", [0.1, 0.5, 1.0])
+def test_leading_eigenvectors_in_falling_order(a, share):
+    rng, k = np.random.default_rng(0), max(1, int(share * a))
+    V, values = np.linalg.qr(rng.normal(size=(a, a)))[0], np.arange(a, 0.0, -1)
+    assert_allclose(leading((V * values) @ V.T, k), fix_signs(V[:, :k]), atol=1e-10)
 
 
 def test_a_sweep_that_rises_is_taken_back(images):

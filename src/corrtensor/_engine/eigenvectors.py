@@ -6,8 +6,9 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.linalg import eigh
 
-# Of matrices of these sizes all eigenvectors come faster than the leading ones alone.
-ALL_AT_ONCE = range(32, 129)
+# Of matrices of these sizes, and of larger ones from this share of them, all eigenvectors come
+# faster than the leading ones alone.
+ALL_AT_ONCE, SHARE = range(32, 129), 0.2
 # Entries that differ by less than this share are equal.
 EQUAL = 1e-6
 
@@ -23,7 +24,7 @@ def fix_signs(U: np.ndarray) -> np.ndarray:
 def leading(S: np.ndarray, k: int) -> np.ndarray:
     """Return the leading eigenvectors of a symmetric matrix, the first first."""
     a = len(S)
-    if a in ALL_AT_ONCE:
+    if a in ALL_AT_ONCE or (a >= ALL_AT_ONCE.stop and k > SHARE * a):
         U = eigh(S, driver="evd", check_finite=False)[1][:, a - k :]
     else:
         U = eigh(S, subset_by_index=(a - k, a - 1), check_finite=False)[1]

@@ -97,12 +97,21 @@ def fibres(x: np.ndarray, factors: Factors, mode: int) -> np.ndarray:
     small = math.prod(shape[1:]) < THIN and math.prod(shape) <= LARGEST_KRON
     if not tail or (len(tail) > 1 and not small) or factors[mode + 1] is None:
         return unfold(project(x, factors, (mode,)), mode)
-    # Projecting what follows the mode can put the mode first in memory, at no cost.
     K = reduce(np.kron, tail).astype(x.dtype, copy=False)
+    if mode == 0:
+        # One long product: a run of fibres of all samples for each column.
+        P = K.T @ x.reshape(-1, len(K)).T
+        return P.reshape(-1, *x.shape[:2]).transpose(1, 0, 2)
+    # Projecting what follows the mode can put the mode first in memory, at no cost.
     T = project(x, factors[:mode]).reshape(-1, x.shape[mode + 1], len(K))
     B = np.empty((T.shape[1], len(T), K.shape[1]), x.dtype)
     np.matmul(T, K, out=B.transpose(1, 0, 2))
     return B.reshape(len(B), len(x), -1).transpose(1, 2, 0)
+
+
+def lies_by_fibre(A: np.ndarray) -> bool:
+    """Tell whether the first fibres of all samples come first in memory, then the second ones."""
+    return A.transpose(1, 0, 2).flags.c_contiguous and not A.flags.c_contiguous
 
 
 def scatter(
@@ -118,8 +127,8 @@ def scatter(
     """
     if weights is not None and (weights == 1).all():
         weights = None
-    first = A.transpose(2, 0, 1)
-    if sketch is None and not (A.flags.c_contiguous or first.flags.c_contiguous):
+    first, turned = A.transpose(2, 0, 1), A.transpose(1, 0, 2)
+    if sketch is None and not any(B.flags.c_contiguous for B in (A, first, turned)):
         # It must be copied: a few samples at a time, which stay in the cache.
         few = max(1, COPIED // A[:1].nbytes)
         S = np.zeros((len(first), len(first)), A.dtype)
@@ -130,19 +139,22 @@ def scatter(
         return S
     if weights is not None and sketch is None:
         root = np.sqrt(weights).astype(A.dtype)
-        if own and first.flags.c_contiguous:
-            # The mode comes first in memory: one long run for each of its entries.
-            rows = A.reshape(-1, A.shape[-1]).T
-            np.multiply(rows, np.repeat(root, A.shape[1]), out=rows)
+        runs, each = (first, A.shape[1]) if first.flags.c_contiguous else (turned, A.shape[2])
+        if own and runs.flags.c_contiguous:
+            # One long run of all samples for each entry of the mode, or for each fibre.
+            runs = runs.reshape(len(runs), -1)
+            np.multiply(runs, np.repeat(root, each), out=runs)
         else:
             A = np.multiply(A, root[:, None, None], out=A if own else None)
-    rows = A.reshape(-1, A.shape[-1])
+    by_fibre = lies_by_fibre(A)
+    rows = (A.transpose(1, 0, 2) if by_fibre else A).reshape(-1, A.shape[-1])
     if sketch is None:
         return rows.T @ rows
     cores = rows @ sketch.astype(A.dtype, copy=False)
     if weights is not None:
         # The product is far smaller than what it came from.
-        cores *= np.repeat(weights.astype(A.dtype), A.shape[1])[:, None]
+        w = weights.astype(A.dtype)
+        cores *= (np.tile if by_fibre else np.repeat)(w, A.shape[1])[:, None]
     return rows.T @ cores
 
 
@@ -171,4 +183,8 @@ def row_squares(T: np.ndarray) -> np.ndarray:
 def core_squares(A: np.ndarray, U: np.ndarray | None) -> np.ndarray:
     """Return the squared norm of every sample's core, from the fibres of one mode."""
     assert U is not None  # noqa: S101
-    return row_squares(rows_times(A, U).reshape(len(A), -1))
+    if not lies_by_fibre(A):
+        return row_squares(rows_times(A, U).reshape(len(A), -1))
+    cores = U.T @ A.transpose(1, 0, 2).reshape(-1, len(U)).T
+    squares = np.einsum("ki,ki->i", cores, cores).reshape(-1, len(A))
+    return np.asarray(squares.sum(axis=0, dtype=np.float64))

@@ -22,6 +22,8 @@ from corrtensor._engine.start import leading_of_some, spectral
 SAMPLES = 256
 # Entries of a sample that have a variance of their own; what is left shares one. A matter of cost.
 ENTRIES = 8192
+# The share of the entries by which copies are looked for first.
+LEADING = 4
 
 
 def separable(M: np.ndarray, shrink: float) -> tuple[np.ndarray, float]:
@@ -128,8 +130,18 @@ def count_copies(entries: np.ndarray, share: float) -> np.ndarray:
     # None at more than a typical size: a huge sample must not make all others look alike.
     sizes = np.sqrt(np.maximum(norms, np.median(norms)))
     each = (1 / np.where(sizes > 0, sizes, 1)).astype(entries.dtype)
-    rows = (entries * each[:, None]).astype(np.float32, copy=False)
-    norms = row_squares(rows)
-    apart = norms[:, None] + norms - 2 * (rows @ rows.T)
+
+    def apart(rows: np.ndarray) -> np.ndarray:
+        rows = (rows * each[:, None]).astype(np.float32, copy=False)
+        norms = row_squares(rows)
+        return norms[:, None] + norms - 2 * (rows @ rows.T)
+
+    # The median distance is at most twice the mean, and that at most twice the mean norm: who is
+    # farther than this share of it by the leading entries alone is no copy.
+    reach = 4 * share * float(norms @ np.square(each, dtype=np.float64)) / len(norms)
+    leading = entries[:, : -(-entries.shape[1] // LEADING)]
+    if np.count_nonzero(apart(leading) <= reach) == len(norms):
+        return np.ones(len(norms), int)
+    away = apart(entries)
     # At least itself, whatever rounding says.
-    return np.maximum(np.count_nonzero(apart <= share * np.median(apart), axis=1), 1)
+    return np.maximum(np.count_nonzero(away <= share * np.median(away), axis=1), 1)

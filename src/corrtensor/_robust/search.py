@@ -36,7 +36,7 @@ COPY = 0.02
 # times as there are others.
 WEISZFELD = 20
 # Bytes measured at a time.
-CACHED = 1 << 18
+CACHED = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -213,9 +213,12 @@ class DistanceFrom:
     def __call__(self, x: np.ndarray) -> np.ndarray:
         """Measure a few at a time: what is in between stays in the cache."""
         step = max(1, CACHED // self.place.nbytes)
+        away, d = np.empty(len(x)), np.empty_like(x[:step])
         with np.errstate(over="ignore", invalid="ignore"):
-            few = [row_squares(x[i : i + step] - self.place) for i in range(0, len(x), step)]
-        return np.concatenate(few)
+            for i in range(0, len(x), step):
+                some = x[i : i + step]
+                away[i : i + step] = row_squares(np.subtract(some, self.place, out=d[: len(some)]))
+        return away
 
 
 def spatial_median(x: np.ndarray) -> np.ndarray:
