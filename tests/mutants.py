@@ -71,8 +71,8 @@ FAULTS = [
     Fault(
         "two kinds hide what is far off",
         "_robust/isolation.py",
-        "by_tail * (tail >= FEWEST)",
-        "by_tail * 0",
+        "self.gaps * self.distances >= GAP * FAR",
+        "self.distances >= FAR",
         "search",
     ),
     Fault(

@@ -16,15 +16,13 @@ from corrtensor.losses.scale import ranked
 
 # How often good samples may be called apart, in all positions together.
 FALSE_ALARM = 0.01
-# The gap below a group is at least so many mean excesses of the tail of the others...
-GAP = 2.0
-# ... and nine tenths of it lie so many robust standard deviations above their median.
-FAR = 4.0
+# The gap below a group is at least so many mean excesses of the tail of the others, and nine tenths
+# of it lie so many robust standard deviations above their median; nearer, the wider the gap.
+GAP, FAR = 2.0, 4.0
 # Fewer values than this tell nothing about others.
 FEWEST = 10
-# Quartiles; those of a normal distribution are so many standard deviations apart, and the mean
-# excess beyond the upper one is so many.
-QUARTILES, QUARTILES_APART, EXCESS = (0.25, 0.5, 0.75), 1.349, 0.597
+# Quartiles; those of a normal distribution are so many standard deviations apart.
+QUARTILES, QUARTILES_APART = (0.25, 0.5, 0.75), 1.349
 # Logarithms that differ by less are the same but for rounding.
 SAME = 1e-6
 
@@ -34,8 +32,7 @@ class Split:
     """Samples that are kept, beside a group beyond a gap; ``values`` are those that tell.
 
     ``gap`` counts in mean excesses of the kept samples' tail, less the uncertainty of that mean;
-    ``distance`` of the group in robust standard deviations, by quartiles or by that tail,
-    whichever are smaller: ``scale``. ``cut`` lies in the gap.
+    ``distance`` of the group in robust standard deviations: ``scale``. ``cut`` lies in the gap.
     """
 
     values: np.ndarray
@@ -79,11 +76,8 @@ class Splits:
         self.gaps = tail * np.log1p(gap / excess / tail)
         self.evidence = tail * np.log1p(beyond * gap / joint / tail)
         nearest = x[self.kept + (n - 1 - self.kept) // 10]
-        away = nearest - middle[some]
-        # Quartiles of two kinds are far apart if one of them varies less: then the tail tells.
-        by_tail = EXCESS * tail * np.log1p(away / excess / tail)
-        self.distances = np.maximum(away / sigma[some], by_tail * (tail >= FEWEST))
-        self.scales = away / self.distances
+        self.scales = sigma[some]
+        self.distances = (nearest - middle[some]) / self.scales
         self.cuts = (x[self.kept - 1] + x[self.kept]) / 2
 
     def __getitem__(self, i: int) -> Split:
@@ -95,7 +89,7 @@ class Splits:
     def isolated(self) -> Split | None:
         """Return the smallest group that is apart."""
         apart = self.evidence >= math.log(len(self.order) / FALSE_ALARM)
-        apart &= (self.gaps >= GAP) & (self.distances >= FAR)
+        apart &= (self.gaps >= GAP) & (self.gaps * self.distances >= GAP * FAR)
         return self[int(apart.argmax())] if apart.any() else None
 
     def likeliest(self) -> Split | None:
