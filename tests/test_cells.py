@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.frozen import FrozenEstimator
 
 import corrtensor as ct
-from corrtensor._robust.cells import ROUGHLY, Model
-from corrtensor._robust.completion import spread_of
+from corrtensor._robust.cells import ROUGHLY, Model, spread_of
+from corrtensor.tasks._subspace import sample_weights
 
 ORDERS = (1, 2, 3, 4)
 
@@ -102,12 +103,9 @@ def test_the_objective_never_rises(make_samples, ranks_of, order, share, cells):
     rough = X if not (share or cells) else completed_for_a_fit(model, X)
     s = squares_left(model, rough)
     assert_allclose(model.residuals_, s, rtol=1e-5, atol=1e-7 * s.max())
+    assert_allclose(model.residuals(X), model.residuals_, rtol=1e-6, atol=1e-8 * s.max())
     kept = model.weights_ > 0
     assert_allclose(model.objective_[-1], model.loss_.value(s)[kept].sum(), rtol=1e-5)
-    # Afterwards cores are found more closely, as repair does.
-    s = squares_left(model, model.repair(X))
-    assert_allclose(model.residuals(X), s, rtol=1e-5, atol=1e-7 * s.max())
-    assert abs(np.median(model.residuals_ / s) - 1) < 0.02
 
 
 def completed_for_a_fit(model, X):
@@ -357,11 +355,10 @@ def test_samples_and_cells_that_show_nothing(images):
     torn[3], torn[:, 2, 4] = np.nan, np.nan
     model = ct.CorrTensor((3, 2)).fit(torn)
     assert np.isfinite(model.mean_).all()
-    # What is put where nothing was seen is as near to the likeliest as cores are found.
-    near = np.full(model.mean_.shape, 1e-6)
-    near[2, 4] = 1e-4
-    assert (np.abs(model.repair(torn)[3] - model.mean_) < near).all()
-    assert model.transform(torn)[3] == pytest.approx(0, abs=1e-6)
+    # What is expected on the average is the mean but for where rounds of learning end: when what is
+    # expected moves by less than 3 % of the noise.
+    assert np.abs(model.repair(torn)[3] - model.mean_).max() < 1e-4
+    assert model.transform(torn)[3] == pytest.approx(0, abs=2e-4)
     # It counts for nothing: without it the fit is the same.
     assert model.weights_[3] == 0
     assert model.weights_[4:].max() == 1
@@ -539,3 +536,34 @@ def test_a_stream_of_incomplete_batches(make_samples):
         model.partial_fit(batch)
     whole = ct.CorrTensor((3, 2)).fit(X)
     assert model.residuals(X).mean() < 1.1 * whole.residuals(X).mean()
+
+
+def test_spare_directions_end_where_they_began():
+    """If the fit's own ranks tell hidden cells better, they go on from the leading directions."""
+    rng = np.random.default_rng(0)
+    A, B = (np.linalg.qr(rng.normal(size=(16, 6)))[0] for _ in range(2))
+    X = A @ rng.normal(size=(500, 6, 6)) @ B.T + 0.05 * rng.normal(size=(500, 16, 16))
+    gaps = rng.random(X.shape) < 0.7
+    model = ct.make("MPCA", (6, 6)).fit(np.where(gaps, np.nan, X))
+    away = (model.repair(np.where(gaps, np.nan, X)) - X)[gaps]
+    # 0.56 from the median, 0.08 from the leading directions.
+    assert np.square(away).mean() < 0.15 * X[gaps].var()
+
+
+def test_a_cell_too_large_is_refused_without_a_warning(images):
+    torn = images.astype(float)
+    torn[0, 0, 0], torn[3, 2, 2] = np.nan, 1e200
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(ValueError, match="sample 3 is too large"):
+            ct.CorrTensor(2).fit(torn)
+
+
+def test_a_frozen_fit_to_samples_with_gaps_knows_whom_it_rejected(images):
+    rng = np.random.default_rng(0)
+    copies = images[0] + 0.01 * rng.normal(size=(len(images) // 5, *images.shape[1:]))
+    X = np.concatenate([images, images.max() - copies])
+    X = np.where(rng.random(X.shape) < 0.3, np.nan, X)
+    model = ct.CorrTensor(2).fit(X)
+    assert (model.weights_ == 0).any()
+    assert_array_equal(sample_weights(FrozenEstimator(model), X), model.weights_)

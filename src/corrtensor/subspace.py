@@ -102,8 +102,7 @@ class MultilinearSubspace(CallbackSupportMixin, PartialFit, CoreDistances, Likel
     weights_ : ndarray of shape (n_samples,)
         Weight of each sample, the largest 1.
     residuals_ : ndarray of shape (n_samples,)
-        Squared distance of each sample from the subspace; of one with gaps, as the fit filled
-        them: a little more roughly than :meth:`residuals` does.
+        Squared distance of each sample from the subspace.
     objective_ : ndarray of shape (n_sweeps,)
         Value of the objective after each sweep.
     n_iter_, converged_ : int, bool
@@ -262,7 +261,8 @@ class MultilinearSubspace(CallbackSupportMixin, PartialFit, CoreDistances, Likel
     ) -> Solution:
         source = self._first_source(X, missing)
         with team(source.n_threads), single_blas():
-            source, weight = completed(source, weight) if missing else (source, weight)
+            if missing:
+                source, weight = completed(source, weight, self._bandwidth())
             solution = self._solve(source, weight, options)
             solution = replace(solution, weights=solution.weights * source.seen)
             self._keep(solution, as_float(np.dtype(X.dtype)))

@@ -45,7 +45,7 @@ __all__ = ["CASES", "DATA", "METHODS", "DataSet", "Robustness", "find_data", "qu
 Folder = str | Path | None
 
 PERSON, DIGIT = "Colin_Powell", 3
-ONE_DIGIT, TWO_DIGITS, ALL_DIGITS = 600, 563, 2000
+ONE_DIGIT, ALL_DIGITS = 600, 2000
 # Ranks as shares of the modes; modes of so few entries, such as colours, stay whole.
 RANKS, WHOLE = (0.2, 0.5, 0.9), 4
 # A sample of smaller weight counts as rejected.
@@ -97,11 +97,6 @@ def archive(folder: Folder, name: str, key: str) -> np.ndarray:
     return X / 255.0 if X.dtype == np.uint8 else X
 
 
-def two_digits(folder: Folder) -> np.ndarray:
-    """Return the zeros of USPS, which vary much, and the ones, which hardly vary."""
-    return archive(folder, "usps_subset.npz", "images")[:TWO_DIGITS]
-
-
 def small_digits(folder: Folder) -> np.ndarray:
     """Return scikit-learn's digits, which need no file."""
     return load_digits().images / 16.0
@@ -118,7 +113,6 @@ DATA = (
     DataSet("ORL", partial(pixels, loader=load_orl), seen=True),
     DataSet("MNIST", partial(pixels, loader=load_mnist, n=ALL_DIGITS), seen=True),
     DataSet("USPS", partial(archive, name="usps_subset.npz", key="images"), seen=True),
-    DataSet("USPS 0 and 1", two_digits, seen=True),
     DataSet("clip", partial(archive, name="video_escalator.npz", key="frames"), seen=True),
     DataSet("digits", small_digits, seen=True),
     DataSet(

@@ -8,7 +8,7 @@ from scipy.linalg import eigh
 
 # Of matrices of these sizes, and of larger ones from this share of them, all eigenvectors come
 # faster than the leading ones alone.
-ALL_AT_ONCE, SHARE = range(32, 129), 0.2
+ALL_AT_ONCE, SHARE = range(32, 129), 0.3
 # Entries that differ by less than this share are equal.
 EQUAL = 1e-6
 

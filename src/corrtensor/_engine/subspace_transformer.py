@@ -32,7 +32,8 @@ class SubspaceTransformer(TensorTransformer):
     def _factors(self) -> tuple[np.ndarray | None, ...]:
         return vars(self)["factors_"]
 
-    def _source(self, X: Any) -> tuple[Source, bool]:
+    def _source(self, X: Any, closely: bool = False) -> tuple[Source, bool]:
+        """Return samples to be read; their gaps are filled as the fit did, or more closely."""
         check_is_fitted(self)
         X, flat = self._check(X)
         options: dict[str, Any] = {"n_jobs": self.n_jobs, "block_size": self.block_size}
@@ -58,7 +59,7 @@ class SubspaceTransformer(TensorTransformer):
             The cores, ``(X - mean) x_1 U_1' ... x_d U_d'``. For a Dask array, a Dask array with
             the same chunks, not yet computed.
         """
-        source, flat = self._source(X)
+        source, flat = self._source(X, closely=True)
         core = (math.prod(self.core_shape_),) if self._gives_flat(flat) else self.core_shape_
         cores = check_output(out, (source.n_samples, *core), source.dtype)
         factors = [None if U is None else U.astype(source.dtype) for U in self._factors]

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from corrtensor._engine.arrays.source import Source
 from corrtensor._engine.ranks import Rank
 from corrtensor._engine.sharing import mark
 from corrtensor._engine.subspace_transformer import SubspaceTransformer
-from corrtensor._robust.cells import Block, Model, cell_weights, deviations, repaired
+from corrtensor._robust.cells import ROUGHLY, Block, Model, cell_weights, deviations, repaired
 from corrtensor._robust.completed import CompletedSource, NewSource
 from corrtensor._robust.completion import Completion, cost_of, learned
 
@@ -31,9 +32,10 @@ class CellMethods(SubspaceTransformer):
         tags.input_tags.allow_nan = True
         return tags
 
-    def _source(self, X: Any) -> tuple[NewSource, bool]:
+    def _source(self, X: Any, closely: bool = False) -> tuple[NewSource, bool]:
         raw, flat = super()._source(X)
-        return NewSource(raw, self._cell_model(raw)), flat
+        model = self._cell_model(raw)
+        return NewSource(raw, model if closely else replace(model, accuracy=ROUGHLY)), flat
 
     def _cell_model(self, source: Source) -> Model:
         """Return what is expected of samples counted from the mean."""
@@ -86,7 +88,7 @@ class CellMethods(SubspaceTransformer):
 
     def _by_cells(self, X: Any, out: Any, make: Callable[[np.ndarray, Block], np.ndarray]) -> Any:
         """Write an array of the samples' shape, made of every block and what completes it."""
-        source, flat = self._source(X)
+        source, flat = self._source(X, closely=True)
         shape = (math.prod(self.sample_shape_),) if flat else self.sample_shape_
         made = check_output(out, (source.n_samples, *shape), source.dtype)
         # Good cells must come back as they are: nothing is taken off and put back.

@@ -36,7 +36,8 @@ CACHED = 1 << 20
 # So many cells tell how far those of a sample stray.
 ENOUGH = 1024
 # A core is found when its gradient is this share of what white noise as large as the residuals
-# would make of it; roughly, which does for a fit: more steps make up what gaps do not tell.
+# would make of it; roughly, which does for a fit and residuals: of a block that is missing, more
+# steps tell better what one sample hides, and worse how samples vary.
 FOUND, ROUGHLY = 1e-2, 1e-1
 # The least share of a sample that is seen to stand for all of it.
 LEAST = 0.1
@@ -58,6 +59,14 @@ def upper(rows: np.ndarray) -> np.ndarray:
         place = np.minimum((STRAY * seen).astype(int), np.maximum(seen - 1, 0))
         found.reshape(-1)[at] = np.take_along_axis(few, place[None], axis=0)[0]
     return found
+
+
+def spread_of(R: np.ndarray) -> np.ndarray:
+    """Return how far good cells stray at each place: never less than cells do on the whole."""
+    away = upper(np.abs(R))
+    known = away[~np.isnan(away)]
+    typical = float(np.median(known)) or float(known.mean()) or 1.0
+    return SIGMA * np.maximum(np.where(np.isnan(away), typical, away), typical)
 
 
 def whole(x: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:

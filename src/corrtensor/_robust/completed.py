@@ -20,7 +20,7 @@ from corrtensor._engine.arrays.source import WORTH_HOLDING, Source
 from corrtensor._engine.passes import Blocks, Part
 from corrtensor._engine.shapes import refuse_infinite
 from corrtensor._engine.weights import times
-from corrtensor._robust.cells import ROUGHLY, Model, repaired
+from corrtensor._robust.cells import GROSS, ROUGHLY, Model, repaired, spread_of
 
 # Samples are taken in pieces of so many bytes.
 PIECE = 1 << 22
@@ -56,13 +56,15 @@ class RowsPass:
 
 @dataclass(frozen=True, eq=False)
 class CoresPass:
-    """The cores of samples, with their places."""
+    """The cores of samples, with their places; if asked, also the samples completed by them."""
 
     model: Model
+    whole: bool
 
-    def __call__(self, blocks: Blocks) -> list[tuple[int, int, np.ndarray]]:
+    def __call__(self, blocks: Blocks) -> list[tuple[int, int, np.ndarray, np.ndarray | None]]:
         """Find them in one chunk."""
-        return [(lo, hi, self.model.found(x, lo)[0]) for lo, hi, x in blocks]
+        found = ((lo, hi, *self.model.found(x, lo)) for lo, hi, x in blocks)
+        return [(lo, hi, Z, block.x if self.whole else None) for lo, hi, Z, block in found]
 
 
 def shares(blocks: Blocks) -> list[np.ndarray]:
@@ -88,12 +90,18 @@ class CompletedSource(Source):
         What is expected at first: the median of some of them.
     cores : ndarray, default=None
         Those of the samples.
+    bandwidth : float, default=None
+        Of a cell, if some are in doubt: at first, those alone that are gross errors.
     """
 
     gaps = True
 
     def __init__(
-        self, inner: Source, model: Model | None = None, cores: np.ndarray | None = None
+        self,
+        inner: Source,
+        model: Model | None = None,
+        cores: np.ndarray | None = None,
+        bandwidth: float | None = None,
     ) -> None:
         self.__dict__.update(vars(inner))
         self.inner = inner
@@ -101,8 +109,11 @@ class CompletedSource(Source):
         self.teaching: Any
         if model is None:
             # A cell that none of these shows is like a typical one until others tell.
-            place = usual(inner.take(choose_pilots(self.n_samples, self.sample_shape)))
+            pilots = inner.take(choose_pilots(self.n_samples, self.sample_shape))
+            place = usual(pilots)
             model = Model((place - self.origin) / self.unit, None, self.dtype)
+            if bandwidth is not None:
+                model = model.doubting(spread_of(pilots - place) / self.unit, GROSS * bandwidth)
         self.model, self.held, self.teaching = model, None, None
         self.cores = np.zeros((self.n_samples, 0), self.dtype) if cores is None else cores
 
@@ -112,12 +123,15 @@ class CompletedSource(Source):
         ``teaching`` tells what it was learned from.
         """
         self.cores = np.empty((self.n_samples, *model.core_shape), self.dtype)
-        for rows in self.inner.map(CoresPass(replace(model, accuracy=ROUGHLY))):
-            for lo, hi, Z in rows:
+        keep = self.here and self.n_samples * self.each <= WORTH_HOLDING
+        rows = np.empty((self.n_samples, *self.sample_shape), self.dtype) if keep else None
+        for part in self.inner.map(CoresPass(replace(model, accuracy=ROUGHLY), keep)):
+            for lo, hi, Z, x in part:
                 self.cores[lo:hi] = Z
-        self.model, self.held, self.teaching = model, None, teaching
-        if self.here and self.n_samples * self.each <= WORTH_HOLDING:
-            self.held = self.chosen(np.arange(self.n_samples))
+                if rows is not None:
+                    rows[lo:hi] = x * self.unit + self.origin
+        self.model, self.teaching = model, teaching
+        self.held = None if rows is None else self.around(rows)
 
     @property
     def each(self) -> int:
@@ -168,13 +182,13 @@ class CompletedSource(Source):
         step = max(1, PIECE // self.each)
         for lo in range(0, len(drawn), step):
             rows[lo : lo + step] = self.take(drawn[lo : lo + step])
-        return Source(
-            rows,
-            origin=self.origin,
-            unit=self.unit,
-            n_jobs=self.n_threads,
-            block_size=min(self.block_size, len(drawn)),
-        )
+        return self.around(rows)
+
+    def around(self, rows: np.ndarray) -> Source:
+        """Return a source of completed samples in memory."""
+        size = min(self.block_size, len(rows))
+        origin, unit = self.origin, self.unit
+        return Source(rows, origin=origin, unit=unit, n_jobs=self.n_threads, block_size=size)
 
 
 class NewSource(Source):
@@ -193,7 +207,7 @@ class NewSource(Source):
 
 
 def completed(
-    inner: Source, weight: np.ndarray | None
+    inner: Source, weight: np.ndarray | None, bandwidth: float | None
 ) -> tuple[CompletedSource, np.ndarray | None]:
     """Return a source of completed samples, and how much each may count.
 
@@ -207,6 +221,6 @@ def completed(
             f"{np.count_nonzero(~seen)} of {len(seen)} samples have no observed cell, all are NaN: "
             "at least two samples that count must show something"
         )
-    source = CompletedSource(inner)
+    source = CompletedSource(inner, bandwidth=bandwidth)
     source.gaps, source.seen = bool((share < 1).any()), seen
     return source, counting

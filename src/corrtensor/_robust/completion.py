@@ -23,7 +23,7 @@ from corrtensor._engine.solver import narrowed, next_state
 from corrtensor._engine.start import spectral
 from corrtensor._engine.state import State
 from corrtensor._engine.threads import single_blas
-from corrtensor._robust.cells import CACHED, GROSS, LEAST, SIGMA, Model, upper, whole
+from corrtensor._robust.cells import CACHED, GROSS, LEAST, SIGMA, Model, spread_of, upper, whole
 from corrtensor._robust.completed import CompletedSource
 
 # Samples, and bytes of them, from which it is learned; the fewest.
@@ -99,14 +99,6 @@ def cost_of(noise: float, variance: np.ndarray) -> np.ndarray:
     return np.asarray(usual / np.maximum(variance, usual / DEAREST + np.finfo(float).tiny))
 
 
-def spread_of(R: np.ndarray) -> np.ndarray:
-    """Return how far good cells stray at each place: never less than cells do on the whole."""
-    away = upper(np.abs(R))
-    known = away[~np.isnan(away)]
-    typical = float(np.median(known)) or float(known.mean()) or 1.0
-    return SIGMA * np.maximum(np.where(np.isnan(away), typical, away), typical)
-
-
 def wider(
     ranks: tuple[int | None, ...], shape: tuple[int, ...], samples: int
 ) -> tuple[int | None, ...]:
@@ -166,12 +158,15 @@ class Learner:
     def guess(
         self, state: State, y: np.ndarray, F: np.ndarray | None = None, noise: float = 0.0
     ) -> Guess:
-        """Return what samples tell that were completed so, by ``F``, which leaves this noise."""
+        """Return what samples tell that were completed so, by ``F``, which leaves this noise.
+
+        Without ``F``, what the state leaves of them is added to the noise.
+        """
         model = Model(state.mean, state.factors, y.dtype)
         cores = model.projected(y - model.m)
         if F is None:
             F = model.expected(cores)
-            noise = float(np.square(y - F).mean())
+            noise += float(np.square(y - F).mean())
         mean_square = (self.weights / self.weights.sum()).astype(y.dtype) @ np.square(
             cores.reshape(len(y), -1)
         )
@@ -238,9 +233,10 @@ def drawn_from(
     places = np.linspace(0, len(counting) - 1, min(size, len(counting))).astype(int)
     drawn = counting[np.unique(places)]
     x, squares = np.empty((len(drawn), *source.sample_shape), source.dtype), np.empty(len(drawn))
-    for lo, hi, block in source.inner.chosen(drawn).blocks(0, len(drawn)):
-        np.subtract(block, source.model.m, out=x[lo:hi])
-        squares[lo:hi] = row_squares(whole(x[lo:hi]))
+    with np.errstate(over="ignore", invalid="ignore"):
+        for lo, hi, block in source.inner.chosen(drawn).blocks(0, len(drawn)):
+            np.subtract(block, source.model.m, out=x[lo:hi])
+            squares[lo:hi] = row_squares(whole(x[lo:hi]))
     if single_holds(squares, float(np.median(squares))):
         # What is expected need not be known to more digits than samples tell of it.
         x = x.astype(SINGLE)
@@ -254,8 +250,9 @@ def filled(x: np.ndarray, bandwidth: float | None) -> np.ndarray:
     if bandwidth is not None and math.isfinite(bandwidth):
         model = Model(np.zeros(x.shape[1:]), None, x.dtype).doubting(spread_of(x), bandwidth)
         step = max(1, CACHED // x[0].nbytes)
-        for few in (slice(lo, lo + step) for lo in range(0, len(x), step)):
-            model.weighed(y[few], model.spread(x[few], np.zeros_like(x[few])))
+        with np.errstate(over="ignore", invalid="ignore"):
+            for few in (slice(lo, lo + step) for lo in range(0, len(x), step)):
+                model.weighed(y[few], model.spread(x[few], np.zeros_like(x[few])))
     return y
 
 
@@ -264,30 +261,31 @@ def foretold(
     ranks: tuple[int | None, ...],
     more: tuple[int | None, ...],
     bandwidth: float | None,
-) -> Guess | None:
+) -> Guess:
     """Return what more ranks make expected, if they tell better what is in hidden cells.
 
-    Spare directions hold what the fit leaves of faces; where it leaves noise alone, they come to
-    follow single cells.
+    If not, what their leading directions come to by themselves. Spare directions hold what the fit
+    leaves of faces; where it leaves noise alone, they come to follow single cells.
     """
     few = slice(None, None, -(-len(learner.x) // TRIED))
     x, torn = learner.x[few], learner.x.copy()
     hidden = (np.random.default_rng(0).random(x.shape) < HIDDEN) & ~np.isnan(x)
     if not hidden.any():
-        return None
+        return learner.taught(learner.start(ranks, bandwidth), bandwidth, LONG)
     torn[few][hidden] = np.nan
     blind = replace(learner, x=torn)
     wide = blind.taught(blind.start(more, bandwidth), bandwidth)
-    # The leading directions, and what they come to by themselves.
     modes = zip(wide.model.factors or (), ranks, strict=True)
     leading = State(wide.model.mean, tuple(None if U is None else U[:, :k] for U, k in modes))
     some = replace(blind, x=torn[few], weights=learner.weights[few])
-    narrow = some.taught(some.guess(leading, wide.expected[few]), bandwidth)
+    narrow = some.taught(some.guess(leading, wide.expected[few], noise=wide.noise), bandwidth)
     missed = [np.abs(x - F)[hidden].astype(float) for F in (wide.expected[few], narrow.expected)]
     # Cells that are bad, or of outliers, are told by none: what is far off counts as just off.
     far = BANDWIDTH * SIGMA * min(float(upper(away[:, None])[0]) for away in missed)
     costs = [float(np.square(np.minimum(away, far)).sum()) for away in missed]
-    return wide if costs[0] < CLEARLY * costs[1] else None
+    if costs[0] < CLEARLY * costs[1]:
+        return wide
+    return learner.taught(learner.guess(leading, wide.expected, noise=wide.noise), bandwidth, LONG)
 
 
 def learned(
@@ -308,9 +306,10 @@ def learned(
         warnings.warn(FOLLOWED.format(core=core, shape=shape), UserWarning, stacklevel=7)
         bandwidth = math.inf
     more = wider(own, shape, source.n_samples)
-    guess = None if more == own else foretold(learner, own, more, bandwidth)
-    if guess is None:
+    if more == own:
         guess = learner.taught(learner.start(own, bandwidth), bandwidth, LONG)
+    else:
+        guess = foretold(learner, own, more, bandwidth)
     mean = source.origin + source.unit * (learner.place + guess.model.mean)
     assert guess.model.factors is not None  # noqa: S101
     made = Completion(mean, guess.model.factors, np.asarray(guess.model.prior))

@@ -17,10 +17,9 @@ from corrtensor.losses.scale import ranked
 # How often good samples may be called apart, in all positions together.
 FALSE_ALARM = 0.01
 # The gap below a group is at least so many mean excesses of the tail of the others, and nine tenths
-# of it lie so many robust standard deviations above their median; nearer, the wider the gap.
+# of it lie so many robust standard deviations above their median; or down to half of that, if the
+# gap is wider by as much.
 GAP, FAR = 2.0, 4.0
-# Fewer values than this tell nothing about others.
-FEWEST = 10
 # Quartiles; those of a normal distribution are so many standard deviations apart.
 QUARTILES, QUARTILES_APART = (0.25, 0.5, 0.75), 1.349
 # Logarithms that differ by less are the same but for rounding.
@@ -44,8 +43,8 @@ class Split:
 
     @property
     def beyond_doubt(self) -> bool:
-        """Whether a single sample so far off would be called apart."""
-        return self.gap >= math.log(len(self.kept) / FALSE_ALARM)
+        """Whether a single sample so far off would be called apart, by the gap alone."""
+        return self.distance >= FAR and self.gap >= math.log(len(self.kept) / FALSE_ALARM)
 
 
 def spread(values: np.ndarray, weights: np.ndarray | None = None) -> tuple[float, float]:
@@ -89,7 +88,8 @@ class Splits:
     def isolated(self) -> Split | None:
         """Return the smallest group that is apart."""
         apart = self.evidence >= math.log(len(self.order) / FALSE_ALARM)
-        apart &= (self.gaps >= GAP) & (self.gaps * self.distances >= GAP * FAR)
+        apart &= (self.gaps >= GAP) & (self.distances >= FAR / 2)
+        apart &= self.gaps * self.distances >= GAP * FAR
         return self[int(apart.argmax())] if apart.any() else None
 
     def likeliest(self) -> Split | None:

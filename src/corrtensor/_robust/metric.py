@@ -22,7 +22,7 @@ from corrtensor._engine.start import leading_of_some, spectral
 SAMPLES = 256
 # Entries of a sample that have a variance of their own; what is left shares one. A matter of cost.
 ENTRIES = 8192
-# The share of the entries by which copies are looked for first.
+# Copies are looked for first by one entry in so many, the leading ones.
 LEADING = 4
 
 

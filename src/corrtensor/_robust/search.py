@@ -20,7 +20,7 @@ from corrtensor._engine.solver import solve
 from corrtensor._engine.start import spectral
 from corrtensor._engine.state import Options
 from corrtensor._engine.threads import at_once, single_blas
-from corrtensor._robust.isolation import FAR, FEWEST, Split, Splits
+from corrtensor._robust.isolation import FAR, Split, Splits
 from corrtensor._robust.metric import SAMPLES, Frame, Metric, count_copies, see
 from corrtensor.losses import Power
 from corrtensor.losses.scale import ranked
@@ -32,6 +32,8 @@ COARSE, FINE = 3.0, 0.3
 STEPS = 3
 # Samples closer than this share of the typical squared distance are copies, and count once there.
 COPY = 0.02
+# Fewer samples than this tell nothing about others.
+FEWEST = 10
 # Steps towards the middle of few samples (Weiszfeld): each takes a far one's pull down by as many
 # times as there are others.
 WEISZFELD = 20
@@ -198,7 +200,7 @@ class Asked:
         """Tell whether the others are far from a group, or it is surely no kind of its own."""
         group = ~split.kept
         if self.are_few(group):
-            # So few cannot tell. Twice as far as is needed will do, or copies of one sample.
+            # So few cannot tell. Twice as far off will do, or copies of one sample.
             copies = count_copies(see(self.source, np.ones(len(group)))[1], COPY)[group]
             return split.distance >= 2 * FAR or bool(copies.min() >= len(copies) > 1)
         return bool(np.quantile(self.judged_by(group, FINE)[1][split.kept], 0.1) > 0)
