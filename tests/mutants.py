@@ -133,7 +133,7 @@ FAULTS = [
     ),
     Fault(
         "the scale of a cell has no floor",
-        "_robust/completion.py",
+        "_robust/cells.py",
         "np.maximum(np.where(np.isnan(away), typical, away), typical)",
         "np.where(np.isnan(away), typical, away)",
         "cells",
