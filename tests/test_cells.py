@@ -154,7 +154,6 @@ def test_outliers_with_gaps_teach_nothing():
     model, good = ct.CorrTensor((2, 2)).fit(Y), ct.CorrTensor((2, 2)).fit(Y[20:])
     assert set(model.diagnostics_["rejected"]) == set(range(20))
     found, wanted = (m.repair(Y[20:]) for m in (model, good))
-    # The first look, at all samples, is where the second begins.
     assert np.square(found - wanted).mean() < 0.05 * np.square(wanted - X[20:]).mean()
 
 
@@ -319,6 +318,17 @@ def test_bad_cells_are_found_and_do_no_harm():
     assert_array_equal(whole[weights == 1], Y[weights == 1])
     # The scores of a spoiled sample are those of the whole one.
     assert np.abs(model.transform(Y) - model.transform(X)).mean() < 0.05
+
+
+@pytest.mark.parametrize("value", [1e4, 1e9, 1e16, 1e20])
+def test_gaps_beside_a_bad_cell_of_any_size(value):
+    """What is learned before the search has not seen that a cell is bad; it must not stay."""
+    X = np.random.default_rng(0).normal(size=(60, 8, 7))
+    Y = X.copy()
+    Y[3:5, 2, 2], Y[0, 0, 0] = value, np.nan
+    model = ct.CorrTensor(2, cells=True).fit(Y)
+    assert_array_equal(np.flatnonzero(model.weights_ == 0), [3, 4])
+    assert np.abs(model.repair(Y)[5:] - X[5:]).max() < 1
 
 
 @pytest.mark.parametrize("n", [40, 100])

@@ -233,15 +233,16 @@ def drawn_from(
     places = np.linspace(0, len(counting) - 1, min(size, len(counting))).astype(int)
     drawn = counting[np.unique(places)]
     x, squares = np.empty((len(drawn), *source.sample_shape), source.dtype), np.empty(len(drawn))
+    place = source.place.astype(source.dtype)
     with np.errstate(over="ignore", invalid="ignore"):
         for lo, hi, block in source.inner.chosen(drawn).blocks(0, len(drawn)):
-            np.subtract(block, source.model.m, out=x[lo:hi])
+            np.subtract(block, place, out=x[lo:hi])
             squares[lo:hi] = row_squares(whole(x[lo:hi]))
     if single_holds(squares, float(np.median(squares))):
         # What is expected need not be known to more digits than samples tell of it.
         x = x.astype(SINGLE)
     w = np.ones(len(drawn)) if weights is None else weights[drawn]
-    return Learner(x, w, source.model.mean, source.n_threads)
+    return Learner(x, w, source.place, source.n_threads)
 
 
 def filled(x: np.ndarray, bandwidth: float | None) -> np.ndarray:
