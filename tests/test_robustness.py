@@ -207,9 +207,9 @@ def test_trials(digits):
     trials = whole.trials(3)
     first = [t for t in trials if t.seed == 0]
     assert first == whole.trials(1) == trials[: len(first)]
-    # Nothing wrong: 3; four kinds and the pattern at three shares; negatives, transposed.
-    assert len(first) == 3 * 3 * (3 + 5 * 3 + 2)
-    assert len(trials) == len(first) + 2 * 3 * (2 + 5 * 3 + 2)
+    # Nothing wrong: 3; five kinds and the pattern at three shares; negatives, transposed.
+    assert len(first) == 3 * 3 * (3 + 6 * 3 + 2)
+    assert len(trials) == len(first) + 2 * 3 * (2 + 6 * 3 + 2)
     assert {t.method for t in trials if t.seed} == {"CorrTensor"}
     assert len({json.dumps(vars(t), sort_keys=True) for t in trials}) == len(trials)
     few = grid.DataSet("few", lambda folder: load_digits().images[:100], seen=False)

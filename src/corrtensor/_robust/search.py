@@ -20,7 +20,7 @@ from corrtensor._engine.solver import solve
 from corrtensor._engine.start import spectral
 from corrtensor._engine.state import Options
 from corrtensor._engine.threads import at_once, single_blas
-from corrtensor._robust.isolation import FAR, Split, Splits
+from corrtensor._robust.isolation import FAR, Split, Splits, spread
 from corrtensor._robust.metric import SAMPLES, Frame, Metric, count_copies, see
 from corrtensor.losses import Power
 from corrtensor.losses.scale import ranked
@@ -30,8 +30,8 @@ from corrtensor.losses.scale import ranked
 COARSE, FINE = 3.0, 0.3
 # Steps towards the metric without scales.
 STEPS = 3
-# Samples closer than this share of the typical squared distance are copies, and count once there.
-COPY = 0.02
+# Samples closer than this share of the lower quartile of distances are copies: one vote together.
+COPY = 0.1
 # Fewer samples than this tell nothing about others.
 FEWEST = 10
 # Steps towards the middle of few samples (Weiszfeld): each takes a far one's pull down by as many
@@ -95,51 +95,63 @@ class Verdict:
         return Verdict(self.kept & ~beyond, scores, self.accepted[split.kept], groups)
 
 
-def near(d: np.ndarray) -> np.ndarray:
-    """Mark the nearer half, or what is needed to tell anything."""
-    return np.asarray(np.argsort(np.argsort(d)) < max(len(d) / 2, 2 * FEWEST))
+def near(d: np.ndarray, votes: np.ndarray) -> np.ndarray:
+    """Mark the nearer half of samples and votes, or what is needed to tell anything."""
+    order, half = np.argsort(d), np.empty(len(d), bool)
+    before = np.cumsum(votes[order]) - votes[order]
+    fewest = max(len(d) / 2, 2 * FEWEST)
+    half[order] = (before < votes.sum() / 2) | (np.arange(len(d)) < fewest)
+    return half
 
 
 class Asked:
-    """Samples that are looked at; every other one by its rough distance makes a half."""
+    """Samples that are looked at; every other one by its rough distance makes a half.
+
+    Each has a vote, and copies have one together: a blank frame many times over must not decide
+    what is usual.
+    """
 
     def __init__(self, source: Source, away: np.ndarray) -> None:
         self.source, self.away = source, away
         self.odd = np.argsort(ranked(away)) % 2 == 1
+        typical = np.median(away) or away.max() or 1.0
+        clipped = typical / np.maximum(away, typical)
+        self.seen = see(source, clipped)
+        self.votes = 1 / count_copies(self.seen[1], COPY)
+        self.counted = clipped * self.votes
 
     def nearest(self) -> np.ndarray:
         """Return the nearest half by Tyler's metric: a sample counts by the inverse square."""
-        typical = np.median(self.away) or self.away.max()
-        clipped = np.minimum(1.0, typical / np.maximum(self.away, 1e-300))
-        frame, entries = seen = see(self.source, clipped)
-        weights = clipped = clipped / count_copies(entries, COPY)
+        weights = self.counted
         for _ in range(STEPS):
-            d = Metric.of(frame, entries, weights, COARSE)[1]
-            weights = clipped * np.exp(d.min() - d)
-        some = near(d)
-        return some if self.are_few(some) else near(self.judged_by(some, COARSE, seen)[1])
+            d = Metric.of(*self.seen, weights, COARSE)[1]
+            weights = self.counted * np.exp(d.min() - d)
+        some = self.votes * near(d, self.votes)
+        if self.are_few(some):
+            return some
+        return self.votes * near(self.judged_by(some, COARSE, self.seen)[1], self.votes)
 
     def judged_by(
         self, some: np.ndarray, shrink: float, seen: tuple[Frame, np.ndarray] | None = None
     ) -> tuple[Metric, np.ndarray]:
-        """Return distances from some samples, by halves: none is judged by what it taught."""
+        """Return distances from weighted samples, by halves: none is judged by what it taught."""
         d = np.empty(len(self.away))
 
         def judge(half: np.ndarray) -> Metric:
-            teachers = some & ~half
-            here = teachers | half
+            teachers = some * ~half
+            here = (teachers > 0) | half
             frame, entries = seen or see(self.source.chosen(np.flatnonzero(here)), teachers[here])
             here = here if seen is None else np.ones_like(here)
             metric, away = Metric.of(frame, entries, teachers[here], shrink)
-            location = float(np.median(away[(half & some)[here]]))
+            location = spread(away, (some * half)[here])[0]
             d[half] = away[half[here]] - location
             return replace(metric, location=location)
 
         return at_once(judge, (self.odd, ~self.odd), self.source.n_threads)[1], d
 
     def are_few(self, some: np.ndarray) -> bool:
-        """Tell whether a half of some samples is too small to tell anything about others."""
-        return bool(min((some & self.odd).sum(), (some & ~self.odd).sum()) < FEWEST)
+        """Tell whether a half of those that count is too small to tell anything about others."""
+        return min(np.count_nonzero(some[half]) for half in (self.odd, ~self.odd)) < FEWEST
 
     def find(self, least: float) -> tuple[Split, Metric] | None:
         """Return a group that is apart, as the others see it, and their metric."""
@@ -148,11 +160,11 @@ class Asked:
             if self.are_few(some):
                 return self.find_roughly(least)
             metric, d = self.judged_by(some, FINE)
-            splits = Splits(d, least)
+            splits = Splits(d, least, self.votes)
             apart = splits.isolated() or (splits.likeliest() if first else None)
             if apart is None:
                 return None
-            some, found = apart.kept, (apart, metric)
+            some, found = self.votes * apart.kept, (apart, metric)
         return found
 
     def find_roughly(self, least: float) -> tuple[Split, Metric] | None:
@@ -198,11 +210,11 @@ class Asked:
 
     def is_foreign(self, split: Split) -> bool:
         """Tell whether the others are far from a group, or it is surely no kind of its own."""
-        group = ~split.kept
+        group, votes = (~split.kept).astype(float), self.votes[~split.kept]
         if self.are_few(group):
             # So few cannot tell. Twice as far off will do, or copies of one sample.
-            copies = count_copies(see(self.source, np.ones(len(group)))[1], COPY)[group]
-            return split.distance >= 2 * FAR or bool(copies.min() >= len(copies) > 1)
+            copies = len(votes) > 1 and (len(votes) * votes <= 1).all()
+            return split.distance >= 2 * FAR or bool(copies)
         return bool(np.quantile(self.judged_by(group, FINE)[1][split.kept], 0.1) > 0)
 
 
@@ -236,9 +248,7 @@ def spatial_median(x: np.ndarray) -> np.ndarray:
 
 def rough_distances(source: Source) -> np.ndarray:
     """Return the squared distances from about the median of some samples."""
-    # A little off, where symmetry puts no two different samples at one distance.
-    place = 0.999 * source.middle + 0.001 * source.take(np.array([0]))[0]
-    place = ((place - source.origin) / source.unit).astype(source.dtype)
+    place = ((source.middle - source.origin) / source.unit).astype(source.dtype)
     return np.concatenate(source.reduce(EachPass(DistanceFrom(place))).squares)
 
 
@@ -254,10 +264,9 @@ def in_single(some: Source, away: np.ndarray) -> Source:
 
 
 def draw(away: np.ndarray, counting: np.ndarray) -> np.ndarray:
-    """Choose samples evenly by distance: all kinds are there, in whatever order; copies once."""
+    """Choose samples evenly by distance: all kinds are there, in whatever order."""
     places = np.linspace(0, len(counting) - 1, min(SAMPLES, len(counting))).astype(int)
-    drawn = np.sort(counting[ranked(away[counting])[places]])
-    return drawn[np.sort(np.unique(away[drawn], return_index=True)[1])]
+    return np.sort(counting[ranked(away[counting])[places]])
 
 
 def search(
