@@ -151,7 +151,8 @@ class Asked:
 
     def are_few(self, some: np.ndarray) -> bool:
         """Tell whether a half of those that count is too small to tell anything about others."""
-        return min(np.count_nonzero(some[half]) for half in (self.odd, ~self.odd)) < FEWEST
+        counts = (np.count_nonzero(some[half]) for half in (self.odd, ~self.odd))
+        return bool(min(counts) < FEWEST)
 
     def find(self, least: float) -> tuple[Split, Metric] | None:
         """Return a group that is apart, as the others see it, and their metric."""
@@ -285,7 +286,7 @@ def search(
     away = rough_distances(source)
     drawn = draw(away, np.flatnonzero(counting))
     # What cannot be squared is refused by name at the start of the sweeps.
-    if len(drawn) < 2 * FEWEST or not away.max() < LARGEST_SQUARE:
+    if len(np.unique(away[drawn])) < 2 * FEWEST or not away.max() < LARGEST_SQUARE:
         return replace(verdict, accepted=drawn[:0])
     verdict = replace(verdict, accepted=drawn)
     # A share of those looked at is that of all but for chance: two standard deviations.
