@@ -21,37 +21,7 @@ from corrtensor.datasets.outliers import (
 )
 from studies.planted import expand, orthonormal
 
-__all__ = ["blank_frames", "near_copies", "negatives", "pattern_outliers", "transposed_outliers"]
-
-
-def blank_frames(X: Any, n: float, rng: Seed) -> tuple[np.ndarray, np.ndarray]:
-    """Add n equal frames of one grey level, the darkest or the brightest of X.
-
-    Parameters
-    ----------
-    X : array-like of shape (N, ...)
-        The samples.
-    n : int or float
-        Number of outliers, or their share of the returned data.
-    rng : int, Generator or None
-        Seed or source of the random numbers, as for :func:`numpy.random.default_rng`.
-
-    Returns
-    -------
-    X_with_outliers, is_outlier : ndarray
-        As for :func:`dummy_outliers`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from studies.harder_outliers import blank_frames
-    >>> X, is_outlier = blank_frames(np.arange(240.0).reshape(60, 2, 2), 0.4, rng=0)
-    >>> X.shape, np.unique(X[is_outlier])
-    ((100, 2, 2), array([239.]))
-    """
-    X = check_samples(X)
-    level = np.random.default_rng(rng).choice([X.min(), X.max()])
-    return add(X, np.full((added_count(n, len(X)), *X.shape[1:]), level))
+__all__ = ["near_copies", "negatives", "pattern_outliers", "transposed_outliers"]
 
 
 def near_copies(

@@ -8,7 +8,6 @@ from corrtensor.datasets import (
     magnified_outliers,
 )
 from studies.harder_outliers import (
-    blank_frames,
     near_copies,
     negatives,
     pattern_outliers,
@@ -16,7 +15,7 @@ from studies.harder_outliers import (
 )
 from studies.planted import planted
 
-ADDING = [dummy_outliers, blank_frames, near_copies, pattern_outliers]
+ADDING = [dummy_outliers, near_copies, pattern_outliers]
 REPLACING = [block_outliers, magnified_outliers, negatives, transposed_outliers]
 SHAPES = [(9, 7), (6, 6), (8, 6, 3), (12,)]
 TYPES = [np.float64, np.float32, np.uint8, np.int16]

@@ -33,7 +33,6 @@ from corrtensor.datasets import (
 from corrtensor.datasets._places import data_root
 from corrtensor.methods import make
 from studies.harder_outliers import (
-    blank_frames,
     near_copies,
     negatives,
     pattern_outliers,
@@ -131,13 +130,12 @@ OUTLIERS: Mapping[str, Callable[..., tuple[np.ndarray, np.ndarray]]] = {
     "block": block_outliers,
     "times 50": magnified_outliers,
     "near-copies": near_copies,
-    "blank": blank_frames,
     "pattern": pattern_outliers,
     "negatives": negatives,
     "transposed": transposed_outliers,
 }
 SHARES: Mapping[str, tuple[float, ...]] = {
-    **dict.fromkeys(("noise", "block", "times 50", "near-copies", "blank"), (0.1, 0.3, 0.45)),
+    **dict.fromkeys(("noise", "block", "times 50", "near-copies"), (0.1, 0.3, 0.45)),
     "pattern": (0.1, 0.25, 0.4),
     **dict.fromkeys(("negatives", "transposed"), (0.2,)),
 }

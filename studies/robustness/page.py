@@ -27,7 +27,6 @@ KINDS = {
     "block": "Samples partly covered by black and white dots",
     "times 50": "Samples multiplied by 50",
     "near-copies": "Near-copies of one noise image, added",
-    "blank": "Black or white frames, all alike, added",
     "pattern": "Images of one random pattern of rank 5, added",
     "negatives": "Negatives of samples",
     "transposed": "Samples transposed",
@@ -71,7 +70,6 @@ PROMISES = (
     Promise("noise, block, times 50 at 45 %", 1.05, SIMPLE, (0.45,)),
     Promise("near-copies at 10, 30, 45 %", 1.05, ("near-copies",), SHARES["near-copies"]),
     Promise("rank-5 pattern at 10, 25, 40 %", 1.05, ("pattern",), SHARES["pattern"]),
-    Promise("blank frames at 10, 30, 45 % (an aim)", 1.05, ("blank",), SHARES["blank"], aim=True),
     Promise("negatives at 20 % (an aim)", 1.05, ("negatives",), (0.2,), aim=True),
     Promise("transposed at 20 % (an aim)", 1.05, ("transposed",), (0.2,), aim=True),
 )

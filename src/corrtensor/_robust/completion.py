@@ -28,8 +28,10 @@ from corrtensor._robust.completed import CompletedSource
 
 # Samples, and bytes of them, from which it is learned; the fewest.
 DRAWN, DRAWN_BYTES, FEWEST = 500, 1 << 25, 20
-# Ranks beside those of the fit, as far as this share of a mode and these bytes of cores allow.
+# Ranks beside those of the fit, as far as this share of a mode and these bytes of cores allow; and
+# with cells in doubt, where what is rare must not look bad.
 WIDER, MOST, CORE_BYTES = 2.0, 0.5, 1 << 28
+WIDER_IN_DOUBT = 2.5
 # Which ranks serve is tried on so many samples, by this share of their cells, hidden: those beyond
 # the fit's only if their error is no more than this share of the other.
 TRIED, HIDDEN, CLEARLY = 100, 0.05, 0.9
@@ -100,7 +102,7 @@ def cost_of(noise: float, variance: np.ndarray) -> np.ndarray:
 
 
 def wider(
-    ranks: tuple[int | None, ...], shape: tuple[int, ...], samples: int
+    ranks: tuple[int | None, ...], shape: tuple[int, ...], samples: int, times: float = WIDER
 ) -> tuple[int | None, ...]:
     """Return the ranks of what is expected of samples."""
     if len(shape) == 1:
@@ -108,7 +110,7 @@ def wider(
         return ranks
     modes = list(zip(shape, ranks, strict=True))
     bytes_of_cores = 8 * samples * math.prod(a if k is None else k for a, k in modes)
-    factor = min(WIDER, (CORE_BYTES / bytes_of_cores) ** (1 / len(modes)))
+    factor = min(times, (CORE_BYTES / bytes_of_cores) ** (1 / len(modes)))
     return tuple(
         None if k is None else max(k, min(int(factor * k), int(MOST * a))) for a, k in modes
     )
@@ -306,7 +308,8 @@ def learned(
     if bandwidth is not None and math.prod(core) > MOST_NUMBERS * math.prod(shape):
         warnings.warn(FOLLOWED.format(core=core, shape=shape), UserWarning, stacklevel=7)
         bandwidth = math.inf
-    more = wider(own, shape, source.n_samples)
+    times = WIDER if bandwidth is None else WIDER_IN_DOUBT
+    more = wider(own, shape, source.n_samples, times)
     if more == own:
         guess = learner.taught(learner.start(own, bandwidth), bandwidth, LONG)
     else:

@@ -30,8 +30,8 @@ from corrtensor.losses.scale import ranked
 COARSE, FINE = 3.0, 0.3
 # Steps towards the metric without scales.
 STEPS = 3
-# Samples closer than this share of the lower quartile of distances are copies: one vote together.
-COPY = 0.1
+# Samples closer than this share of the lower quartile of distances are copies.
+COPY = 0.02
 # Fewer samples than this tell nothing about others.
 FEWEST = 10
 # Steps towards the middle of few samples (Weiszfeld): each takes a far one's pull down by as many
@@ -107,8 +107,8 @@ def near(d: np.ndarray, votes: np.ndarray) -> np.ndarray:
 class Asked:
     """Samples that are looked at; every other one by its rough distance makes a half.
 
-    Each has a vote, and copies have one together: a blank frame many times over must not decide
-    what is usual.
+    Each has a vote, but those of copies count by the root of their number: a blank frame many times
+    over must not decide what is usual.
     """
 
     def __init__(self, source: Source, away: np.ndarray) -> None:
@@ -117,7 +117,9 @@ class Asked:
         typical = np.median(away) or away.max() or 1.0
         clipped = typical / np.maximum(away, typical)
         self.seen = see(source, clipped)
-        self.votes = 1 / count_copies(self.seen[1], COPY)
+        self.copies = count_copies(self.seen[1], COPY)
+        # Where most samples have copies, as frames of a few scenes have, these are usual.
+        self.votes = np.minimum(1.0, np.median(self.copies) / self.copies)
         self.counted = clipped * self.votes
 
     def nearest(self) -> np.ndarray:
@@ -211,11 +213,11 @@ class Asked:
 
     def is_foreign(self, split: Split) -> bool:
         """Tell whether the others are far from a group, or it is surely no kind of its own."""
-        group, votes = (~split.kept).astype(float), self.votes[~split.kept]
+        group = (~split.kept).astype(float)
         if self.are_few(group):
             # So few cannot tell. Twice as far off will do, or copies of one sample.
-            copies = len(votes) > 1 and (len(votes) * votes <= 1).all()
-            return split.distance >= 2 * FAR or bool(copies)
+            copies = self.copies[~split.kept]
+            return split.distance >= 2 * FAR or bool(copies.min() >= len(copies) > 1)
         return bool(np.quantile(self.judged_by(group, FINE)[1][split.kept], 0.1) > 0)
 
 
