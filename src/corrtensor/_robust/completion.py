@@ -1,7 +1,7 @@
 """What is expected of samples with bad or missing cells: a wider subspace than the fit's.
 
 What is put into a cell must not favour the directions that a fit has come to: it comes from a
-subspace of up to twice the ranks, whose directions count by how much samples vary along them
+subspace of more ranks, whose directions count by how much samples vary along them
 (``docs/method.md``, section 13).
 """
 
