@@ -26,11 +26,8 @@ MISSED: dict[str, dict[str, set[str]]] = {
         "missing blocks 20 %": {"subspace"},
     },
     "Yale": {
-        "nothing": {"subspace"},
         "missing blocks 20 %": {"subspace"},
         "salt and pepper 5 %": {"subspace"},
-        "salt and pepper 10 %": {"subspace"},
-        "salt and pepper 20 %": {"subspace"},
     },
     "USPS": {
         "salt and pepper 10 %, noise images 20 %": {"subspace"},
@@ -45,13 +42,15 @@ MISSED: dict[str, dict[str, set[str]]] = {
         "salt and pepper 20 %": {"auc"},
     },
     "MNIST": {
-        "nothing": {"cost", "subspace"},
+        "nothing": {"cost"},
         "missing 40 %": {"cost"},
         "missing 60 %": {"cost"},
         "missing blocks 20 %": {"cost", "subspace"},
         "salt and pepper 5 %": {"auc", "cost", "subspace"},
         "salt and pepper 10 %": {"auc", "cost", "subspace"},
         "salt and pepper 20 %": {"auc", "cost", "subspace"},
+        "quarter of noise in 30 %": {"cost"},
+        "quarter of noise in 60 %": {"cost"},
         "salt and pepper 10 %, noise images 20 %": {"cost", "subspace"},
     },
 }
