@@ -620,14 +620,14 @@ FAULTS = [
     Fault(
         "samples are judged by what they taught",
         "_robust/search.py",
-        "teachers = some * ~half\n",
+        "teachers = some & ~half\n",
         "teachers = some.copy()\n",
         "search",
     ),
     Fault(
         "the metric counts samples by their size",
         "_robust/search.py",
-        "weights = self.counted * np.exp(d.min() - d)",
+        "weights = clipped * np.exp(d.min() - d)",
         "weights = np.maximum(self.away, 1e-300)",
         "search",
     ),

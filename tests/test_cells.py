@@ -577,3 +577,10 @@ def test_a_frozen_fit_to_samples_with_gaps_knows_whom_it_rejected(images):
     model = ct.CorrTensor(2).fit(X)
     assert (model.weights_ == 0).any()
     assert_array_equal(sample_weights(FrozenEstimator(model), X), model.weights_)
+
+
+def test_cells_in_doubt_are_judged_by_more_ranks():
+    """Two and a half times those of the fit, for what is rare in faces must not look bad."""
+    faces = ct.datasets.load_faces()
+    model = ct.CorrTensor((5, 5), cells=True).fit(faces.images[faces.target == 1])
+    assert [U.shape for U in model.completion_.factors] == [(25, 12), (25, 12)]

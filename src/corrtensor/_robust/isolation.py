@@ -56,17 +56,15 @@ def spread(values: np.ndarray, weights: np.ndarray | None = None) -> tuple[float
 class Splits:
     """All ways to cut off the largest of values that keep at least so many, and have a spread."""
 
-    def __init__(self, values: np.ndarray, least: float, votes: np.ndarray | None = None) -> None:
+    def __init__(self, values: np.ndarray, least: float) -> None:
         self.values, self.order = values, ranked(values)
         x, n = values[self.order], len(values)
-        v = np.ones(n) if votes is None else votes[self.order]
         kept = np.arange(n - 1, max(math.ceil(least), 1) - 1, -1)
-        mass, sums = (np.concatenate([[0.0], np.cumsum(each)]) for each in (v, v * x))
-        at = [np.searchsorted(mass[1:], share * mass[kept], side="right") for share in QUARTILES]
-        low, middle, high = (x[i] for i in at)
+        low, middle, high = (x[(kept * share).astype(int)] for share in QUARTILES)
         # The tail is what lies at the upper quartile and above.
-        tail = mass[kept] - mass[at[-1]]
-        excess = (sums[kept] - sums[at[-1]]) / tail - high
+        tail = kept - (kept * 0.75).astype(int)
+        sums = np.concatenate([[0.0], np.cumsum(x)])
+        excess = (sums[kept] - sums[kept - tail]) / tail - high
         sigma = (high - low) / QUARTILES_APART
         some = (excess > SAME) & (sigma > SAME)
         self.kept, tail, excess = kept[some], tail[some], excess[some]

@@ -22,6 +22,8 @@ from corrtensor._engine.start import leading_of_some, spectral
 SAMPLES = 256
 # Entries of a sample that have a variance of their own; what is left shares one. A matter of cost.
 ENTRIES = 8192
+# Copies are looked for first by one entry in so many, the leading ones.
+LEADING = 4
 
 
 def separable(M: np.ndarray, shrink: float) -> tuple[np.ndarray, float]:
@@ -123,13 +125,23 @@ def see(source: Source, weights: np.ndarray) -> tuple[Frame, np.ndarray]:
 
 
 def count_copies(entries: np.ndarray, share: float) -> np.ndarray:
-    """Return how many samples are copies of each, itself among them.
-
-    The squared distance of two samples counts beside the mean of their squared norms, and that of
-    copies is within a share of the lower quartile: a minority has fewer pairs than a quarter.
-    """
+    """Return how many samples are within a share of the typical squared distance of each."""
     norms = row_squares(entries)
-    each = np.maximum(norms[:, None] + norms, np.finfo(np.float64).tiny)
-    away = 2 - 4 * (entries @ entries.T) / each
+    # None at more than a typical size: a huge sample must not make all others look alike.
+    sizes = np.sqrt(np.maximum(norms, np.median(norms)))
+    each = (1 / np.where(sizes > 0, sizes, 1)).astype(entries.dtype)
+
+    def apart(rows: np.ndarray) -> np.ndarray:
+        rows = (rows * each[:, None]).astype(np.float32, copy=False)
+        norms = row_squares(rows)
+        return norms[:, None] + norms - 2 * (rows @ rows.T)
+
+    # The median distance is at most twice the mean, and that at most twice the mean norm: who is
+    # farther than this share of it by the leading entries alone is no copy.
+    reach = 4 * share * float(norms @ np.square(each, dtype=np.float64)) / len(norms)
+    leading = entries[:, : -(-entries.shape[1] // LEADING)]
+    if np.count_nonzero(apart(leading) <= reach) == len(norms):
+        return np.ones(len(norms), int)
+    away = apart(entries)
     # At least itself, whatever rounding says.
-    return np.maximum(np.count_nonzero(away <= share * np.quantile(away, 0.25), axis=1), 1)
+    return np.maximum(np.count_nonzero(away <= share * np.median(away), axis=1), 1)

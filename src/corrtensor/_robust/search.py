@@ -20,7 +20,7 @@ from corrtensor._engine.solver import solve
 from corrtensor._engine.start import spectral
 from corrtensor._engine.state import Options
 from corrtensor._engine.threads import at_once, single_blas
-from corrtensor._robust.isolation import FAR, Split, Splits, spread
+from corrtensor._robust.isolation import FAR, Split, Splits
 from corrtensor._robust.metric import SAMPLES, Frame, Metric, count_copies, see
 from corrtensor.losses import Power
 from corrtensor.losses.scale import ranked
@@ -30,7 +30,7 @@ from corrtensor.losses.scale import ranked
 COARSE, FINE = 3.0, 0.3
 # Steps towards the metric without scales.
 STEPS = 3
-# Samples closer than this share of the lower quartile of distances are copies.
+# Samples closer than this share of the typical squared distance are copies, and count once there.
 COPY = 0.02
 # Fewer samples than this tell nothing about others.
 FEWEST = 10
@@ -95,66 +95,51 @@ class Verdict:
         return Verdict(self.kept & ~beyond, scores, self.accepted[split.kept], groups)
 
 
-def near(d: np.ndarray, votes: np.ndarray) -> np.ndarray:
-    """Mark the nearer half of samples and votes, or what is needed to tell anything."""
-    order, half = np.argsort(d), np.empty(len(d), bool)
-    before = np.cumsum(votes[order]) - votes[order]
-    fewest = max(len(d) / 2, 2 * FEWEST)
-    half[order] = (before < votes.sum() / 2) | (np.arange(len(d)) < fewest)
-    return half
+def near(d: np.ndarray) -> np.ndarray:
+    """Mark the nearer half, or what is needed to tell anything."""
+    return np.asarray(np.argsort(np.argsort(d)) < max(len(d) / 2, 2 * FEWEST))
 
 
 class Asked:
-    """Samples that are looked at; every other one by its rough distance makes a half.
-
-    Each has a vote, but those of copies count by the root of their number: a blank frame many times
-    over must not decide what is usual.
-    """
+    """Samples that are looked at; every other one by its rough distance makes a half."""
 
     def __init__(self, source: Source, away: np.ndarray) -> None:
         self.source, self.away = source, away
         self.odd = np.argsort(ranked(away)) % 2 == 1
-        typical = np.median(away) or away.max() or 1.0
-        clipped = typical / np.maximum(away, typical)
-        self.seen = see(source, clipped)
-        self.copies = count_copies(self.seen[1], COPY)
-        # Where most samples have copies, as frames of a few scenes have, these are usual.
-        self.votes = np.minimum(1.0, np.median(self.copies) / self.copies)
-        self.counted = clipped * self.votes
 
     def nearest(self) -> np.ndarray:
         """Return the nearest half by Tyler's metric: a sample counts by the inverse square."""
-        weights = self.counted
+        typical = np.median(self.away) or self.away.max()
+        clipped = np.minimum(1.0, typical / np.maximum(self.away, 1e-300))
+        frame, entries = seen = see(self.source, clipped)
+        weights = clipped = clipped / count_copies(entries, COPY)
         for _ in range(STEPS):
-            d = Metric.of(*self.seen, weights, COARSE)[1]
-            weights = self.counted * np.exp(d.min() - d)
-        some = self.votes * near(d, self.votes)
-        if self.are_few(some):
-            return some
-        return self.votes * near(self.judged_by(some, COARSE, self.seen)[1], self.votes)
+            d = Metric.of(frame, entries, weights, COARSE)[1]
+            weights = clipped * np.exp(d.min() - d)
+        some = near(d)
+        return some if self.are_few(some) else near(self.judged_by(some, COARSE, seen)[1])
 
     def judged_by(
         self, some: np.ndarray, shrink: float, seen: tuple[Frame, np.ndarray] | None = None
     ) -> tuple[Metric, np.ndarray]:
-        """Return distances from weighted samples, by halves: none is judged by what it taught."""
+        """Return distances from some samples, by halves: none is judged by what it taught."""
         d = np.empty(len(self.away))
 
         def judge(half: np.ndarray) -> Metric:
-            teachers = some * ~half
-            here = (teachers > 0) | half
+            teachers = some & ~half
+            here = teachers | half
             frame, entries = seen or see(self.source.chosen(np.flatnonzero(here)), teachers[here])
             here = here if seen is None else np.ones_like(here)
             metric, away = Metric.of(frame, entries, teachers[here], shrink)
-            location = spread(away, (some * half)[here])[0]
+            location = float(np.median(away[(half & some)[here]]))
             d[half] = away[half[here]] - location
             return replace(metric, location=location)
 
         return at_once(judge, (self.odd, ~self.odd), self.source.n_threads)[1], d
 
     def are_few(self, some: np.ndarray) -> bool:
-        """Tell whether a half of those that count is too small to tell anything about others."""
-        counts = (np.count_nonzero(some[half]) for half in (self.odd, ~self.odd))
-        return bool(min(counts) < FEWEST)
+        """Tell whether a half of some samples is too small to tell anything about others."""
+        return bool(min((some & self.odd).sum(), (some & ~self.odd).sum()) < FEWEST)
 
     def find(self, least: float) -> tuple[Split, Metric] | None:
         """Return a group that is apart, as the others see it, and their metric."""
@@ -163,11 +148,11 @@ class Asked:
             if self.are_few(some):
                 return self.find_roughly(least)
             metric, d = self.judged_by(some, FINE)
-            splits = Splits(d, least, self.votes)
+            splits = Splits(d, least)
             apart = splits.isolated() or (splits.likeliest() if first else None)
             if apart is None:
                 return None
-            some, found = self.votes * apart.kept, (apart, metric)
+            some, found = apart.kept, (apart, metric)
         return found
 
     def find_roughly(self, least: float) -> tuple[Split, Metric] | None:
@@ -213,10 +198,10 @@ class Asked:
 
     def is_foreign(self, split: Split) -> bool:
         """Tell whether the others are far from a group, or it is surely no kind of its own."""
-        group = (~split.kept).astype(float)
+        group = ~split.kept
         if self.are_few(group):
             # So few cannot tell. Twice as far off will do, or copies of one sample.
-            copies = self.copies[~split.kept]
+            copies = count_copies(see(self.source, np.ones(len(group)))[1], COPY)[group]
             return split.distance >= 2 * FAR or bool(copies.min() >= len(copies) > 1)
         return bool(np.quantile(self.judged_by(group, FINE)[1][split.kept], 0.1) > 0)
 
@@ -251,7 +236,9 @@ def spatial_median(x: np.ndarray) -> np.ndarray:
 
 def rough_distances(source: Source) -> np.ndarray:
     """Return the squared distances from about the median of some samples."""
-    place = ((source.middle - source.origin) / source.unit).astype(source.dtype)
+    # A little off, where symmetry puts no two different samples at one distance.
+    place = 0.999 * source.middle + 0.001 * source.take(np.array([0]))[0]
+    place = ((place - source.origin) / source.unit).astype(source.dtype)
     return np.concatenate(source.reduce(EachPass(DistanceFrom(place))).squares)
 
 
@@ -267,9 +254,10 @@ def in_single(some: Source, away: np.ndarray) -> Source:
 
 
 def draw(away: np.ndarray, counting: np.ndarray) -> np.ndarray:
-    """Choose samples evenly by distance: all kinds are there, in whatever order."""
+    """Choose samples evenly by distance: all kinds are there, in whatever order; copies once."""
     places = np.linspace(0, len(counting) - 1, min(SAMPLES, len(counting))).astype(int)
-    return np.sort(counting[ranked(away[counting])[places]])
+    drawn = np.sort(counting[ranked(away[counting])[places]])
+    return drawn[np.sort(np.unique(away[drawn], return_index=True)[1])]
 
 
 def search(
@@ -288,7 +276,7 @@ def search(
     away = rough_distances(source)
     drawn = draw(away, np.flatnonzero(counting))
     # What cannot be squared is refused by name at the start of the sweeps.
-    if len(np.unique(away[drawn])) < 2 * FEWEST or not away.max() < LARGEST_SQUARE:
+    if len(drawn) < 2 * FEWEST or not away.max() < LARGEST_SQUARE:
         return replace(verdict, accepted=drawn[:0])
     verdict = replace(verdict, accepted=drawn)
     # A share of those looked at is that of all but for chance: two standard deviations.
