@@ -441,6 +441,64 @@ def test_single_precision(images):
     assert_allclose(single.objective_[-1], double.objective_[-1], rtol=1e-3)
 
 
+# Samples that stray as a whole
+
+
+def pictures(n, noise_images=0, seed=0):
+    """Smooth pictures from 0 to 1 with a tenth of salt and pepper, the first ones noise."""
+    rng = np.random.default_rng(seed)
+    A, B = (np.linalg.qr(rng.normal(size=(12, 3)).cumsum(axis=0))[0] for _ in range(2))
+    X = 1 / (1 + np.exp(-4 * A @ rng.normal(size=(n, 3, 3)) @ B.T))
+    X += 0.02 * rng.normal(size=X.shape)
+    salted = np.where(rng.random(X.shape) < 0.1, rng.integers(2, size=X.shape), X)
+    salted[:noise_images] = rng.random(salted[:noise_images].shape)
+    return X, salted
+
+
+@pytest.mark.parametrize("n", [240, 1200])  # of more than 500 some are drawn
+@pytest.mark.parametrize("seed", [0, 1])
+def test_noise_is_found_beside_bad_cells_in_all_samples(n, seed):
+    bad = n // 5
+    X, salted = pictures(n, bad, seed)
+    model = ct.CorrTensor((3, 3), cells=True).fit(salted)
+    assert_array_equal(np.flatnonzero(model.weights_ < 0.5), np.arange(bad))
+    (group,) = model.diagnostics_["groups"]
+    assert_array_equal(group.samples, np.arange(bad))
+    assert model.outlier_scores_[:bad].min() > model.outlier_scores_[bad:].max()
+    told = ct.CorrTensor((3, 3), cells=True, breakdown=0).fit(salted[bad:])
+    assert left_out(model, X[bad:]) < 1.001 * left_out(told, X[bad:])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_samples_do_not_stray_by_bad_cells(seed):
+    X, salted = pictures(120, seed=seed)
+    # A few gross errors in some of them, too.
+    gross = np.where(np.random.default_rng(seed).random(X.shape) < 0.01, 1e4, X)
+    for Y in (X, salted, gross):
+        assert not ct.CorrTensor((3, 3), cells=True).fit(Y).diagnostics_["groups"]
+
+
+def test_no_sample_strays_where_none_may_be_rejected():
+    _, salted = pictures(240, 48)
+    for options in ({"breakdown": 0}, {"breakdown": 0.1}, {"scale": "median"}):
+        model = ct.CorrTensor((3, 3), cells=True, **options).fit(salted)
+        assert not any(group.rejected for group in model.diagnostics_["groups"])
+
+
+def test_how_far_a_sample_strays_is_the_mean_of_its_cells(images):
+    torn = spoil(images)[0]
+    torn[3] = np.nan
+    width = np.linspace(0.1, 1, images[0].size).reshape(images[0].shape)
+    model = Model(np.zeros(images.shape[1:]), None, images.dtype, width=width)
+    F = 0.1 * np.ones_like(images)
+    away = model.strays(torn, F)
+    for i, x in enumerate(torn):
+        seen = ~np.isnan(x)
+        # No cell counts for more than two bandwidths.
+        cells = [min(abs(c - 0.1) / w, 2) for c, w in zip(x[seen], width[seen], strict=True)]
+        assert_allclose(away[i], np.log(np.mean(cells)) if cells else -np.inf, rtol=1e-12)
+
+
 def test_the_scale_of_a_cell_is_never_less_than_that_of_a_usual_one():
     R = np.outer([-3.0, -1.0, 0.0, 1.0, 2.0], [1e-9, 1.0, 2.0, 7.0])
     # The fourth of five absolute values; two thirds of a normal distribution lie within 0.9674.
@@ -512,11 +570,12 @@ def test_a_killed_fit_goes_on(torn, in_memory, tmp_path, monkeypatch):
     options = {"cells": in_memory.cells, "block_size": 50, "checkpoint": tmp_path / "fit.ct"}
 
     def kill(sweep, *_):
-        if sweep == 3:
+        if sweep == 2:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         ct.CorrTensor((3, 2), callback=kill, **options).fit(torn)
+    assert options["checkpoint"].exists()
     model = ct.CorrTensor((3, 2), **options).fit(torn)
     assert_allclose(model.objective_, in_memory.objective_, rtol=1e-10)
     same(model, in_memory)

@@ -18,6 +18,7 @@ from corrtensor._engine.ranks import Rank
 from corrtensor._engine.solver import measured, rounding_of, solve
 from corrtensor._engine.state import Options, Solution, State
 from corrtensor._engine.weights import times
+from corrtensor._robust.completed import CompletedSource
 from corrtensor._robust.completion import BANDWIDTH
 from corrtensor._robust.isolation import spread
 from corrtensor._robust.search import Verdict, search
@@ -225,7 +226,7 @@ class CorrTensor(MultilinearSubspace):
         if not 0 <= share <= 0.5:
             raise ValueError(f"breakdown={share!r} must lie from 0 to 0.5")
         if self.scale != "auto":
-            return sample_weight, None
+            return super()._judge(source, ranks, options, sample_weight)
         # What is missing must look like the rest before samples are compared.
         self._complete(source, ranks, sample_weight, doubt=False)
         known = {} if source.memory is None else source.memory
@@ -235,7 +236,13 @@ class CorrTensor(MultilinearSubspace):
         if all(math.isnan(group.keeping) for group in verdict.groups):
             # The ranks were not asked: it holds for all of them.
             known["verdict"] = verdict
-        return times(verdict.kept.astype(float), sample_weight), verdict
+        prior = times(verdict.kept.astype(float), sample_weight)
+        split = self._complete(source, ranks, prior, breakdown=float(share))
+        if split is not None:
+            assert isinstance(source, CompletedSource)  # noqa: S101
+            verdict = verdict.without_strays(source.strays, split, sample_weight, float(share))
+            prior = times(verdict.kept.astype(float), sample_weight)
+        return prior, verdict
 
     def _first_state(self, source: Source, start: State) -> State:
         if isinstance(self.init, str) and self.init == "2dsvd":

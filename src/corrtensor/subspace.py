@@ -295,7 +295,6 @@ class MultilinearSubspace(CallbackSupportMixin, PartialFit, CoreDistances, Likel
             return self._sweep(source, start, loss, kept, prior, verdict)
 
         prior, verdict = self._judge(source, ranks, options, weight)
-        self._complete(source, ranks, prior)
         # An elbow is sought last: large ranks tell good samples from others.
         coarse = tuple(FIRST_SHARE if isinstance(k, str) else k for k in ranks)
         start = start_with(coarse, weights=prior)
@@ -310,7 +309,8 @@ class MultilinearSubspace(CallbackSupportMixin, PartialFit, CoreDistances, Likel
     def _judge(
         self, source: Source, ranks: tuple[Rank, ...], options: Options, weight: np.ndarray | None
     ) -> tuple[np.ndarray | None, Any]:
-        """Return how much each sample may count, and why."""
+        """Complete the samples; return how much each may count, and why."""
+        self._complete(source, ranks, weight)
         return weight, None
 
     def _first_source(self, X: Any, missing: bool = False) -> Source:

@@ -18,6 +18,7 @@ from corrtensor._engine.subspace_transformer import SubspaceTransformer
 from corrtensor._robust.cells import ROUGHLY, Block, Model, cell_weights, deviations, repaired
 from corrtensor._robust.completed import CompletedSource, NewSource
 from corrtensor._robust.completion import Completion, cost_of, learned
+from corrtensor._robust.isolation import Split
 
 
 class CellMethods(SubspaceTransformer):
@@ -59,22 +60,26 @@ class CellMethods(SubspaceTransformer):
         ranks: tuple[Rank, ...],
         weight: np.ndarray | None,
         doubt: bool = True,
-    ) -> None:
+        breakdown: float = 0.0,
+    ) -> Split | None:
         """Learn what is expected of samples that miss cells, and complete them by it.
 
-        Without ``doubt`` cells that may be bad stay as they are.
+        Without ``doubt`` cells that may be bad stay as they are. With it, up to the share
+        ``breakdown`` of the samples may stray as a whole: then the split that tells which.
         """
         bandwidth = self._bandwidth() if doubt else None
         if not isinstance(source, CompletedSource) or not (source.gaps or bandwidth):
-            return
+            return None
         alike = weight is None or bool((weight == 1).all())
         teaching = mark(None if alike else weight), bandwidth
         if source.teaching == teaching:
-            return
-        self.completion_ = made = learned(source, ranks, weight, bandwidth)
+            return None
+        made, split = learned(source, ranks, weight, bandwidth, breakdown)
+        self.completion_ = made
         source.settle(made.model(source.origin, source.unit, source.dtype), teaching)
         if made.scale is not None:
             self.cell_scale_ = made.scale
+        return split
 
     def _scale(self) -> np.ndarray:
         """Return how far cells stray, if the fit has looked for bad ones."""

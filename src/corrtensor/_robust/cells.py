@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -41,6 +41,9 @@ ENOUGH = 1024
 FOUND, ROUGHLY = 1e-2, 1e-1
 # The least share of a sample that is seen to stand for all of it.
 LEAST = 0.1
+# How far the cells of a sample stray on the average: none counts for more than so many bandwidths,
+# for a few gross errors make no bad sample.
+ASTRAY = 2.0
 
 
 def upper(rows: np.ndarray) -> np.ndarray:
@@ -207,11 +210,24 @@ class Model:
         n = len(x)
         if self.width is None:
             return np.ones(n)
-        some = np.linspace(0, self.m.size - 1, min(self.m.size, ENOUGH)).astype(int)
+        some: Any = slice(None)
+        if self.m.size > ENOUGH:
+            some = np.linspace(0, self.m.size - 1, ENOUGH).astype(int)
         with np.errstate(over="ignore", invalid="ignore"):
             R = x.reshape(n, -1)[:, some] - F.reshape(n, -1)[:, some]
             middles = upper(np.abs(R * self.narrow.reshape(-1)[some]).T)
         return np.fmax(np.asarray(middles, np.float64) / self.usual, 1.0)
+
+    def strays(self, x: np.ndarray, F: np.ndarray) -> np.ndarray:
+        """Return the logarithm of how far each sample's cells stray on the average, in bandwidths.
+
+        Minus infinity where no cell is seen.
+        """
+        with np.errstate(over="ignore", invalid="ignore"):
+            T = np.abs((x - F) * self.narrow).reshape(len(x), -1)
+        seen = np.maximum(T.shape[1] - np.count_nonzero(np.isnan(T), axis=1), 1)
+        away = whole(np.minimum(T, ASTRAY, out=T), out=T).sum(axis=1, dtype=np.float64) / seen
+        return np.log(away, out=np.full(len(x), -np.inf), where=away > 0)
 
     def weighed(
         self, R: np.ndarray, spread: np.ndarray
@@ -247,7 +263,7 @@ class Model:
         F = self.expected(Z)
         stages = ((1.0, STEPS),) if self.width is None else NARROWING
         for wider, few in stages:
-            Z, F = self.descend(x, Z, F, few, wider, first)
+            Z, F = self.descend(x, Z, F, few, wider * self.spread(x, F), first)
         return Z, self.complete_by(x, F, self.spread(x, F), first)
 
     def descend(
@@ -256,15 +272,18 @@ class Model:
         Z: np.ndarray,
         F: np.ndarray,
         steps: int,
-        wider: float = 1.0,
+        spread: np.ndarray,
         first: int = 0,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Take steps towards the likeliest cores; return these and what they make expected."""
+        """Take steps towards the likeliest cores; return these and what they make expected.
+
+        ``spread`` tells how many times as far as usual the cells of each sample may stray.
+        """
         cores, expected = np.empty_like(Z), np.empty_like(F)
         some = max(1, CACHED // F[0].nbytes)
         for lo in range(0, len(x), some):
             at = slice(lo, lo + some)
-            cores[at] = self.nearer(x[at], Z[at], F[at], steps, wider, first + lo)
+            cores[at] = self.nearer(x[at], Z[at], F[at], steps, spread[at], first + lo)
             expected[at] = self.expected(cores[at])
         return cores, expected
 
@@ -274,7 +293,7 @@ class Model:
         Z: np.ndarray,
         F: np.ndarray,
         steps: int,
-        wider: float,
+        spread: np.ndarray,
         first: int,
     ) -> np.ndarray:
         """Take steps towards the likeliest cores of a few samples.
@@ -282,7 +301,7 @@ class Model:
         Conjugate gradients on the squares of the cells, weighted as they are at first, and on the
         prior; entries of a core that hardly vary take shorter steps.
         """
-        block = self.complete_by(x, F, wider * self.spread(x, F), first)
+        block = self.complete_by(x, F, spread, first)
         V, R = block.weigh(np.ones_like(F)), block.moved
         shorter = 1 / (by_sample(np.maximum(block.weights, LEAST).astype(F.dtype), Z) + self.cost)
         white = shorter.reshape(len(x), -1).sum(axis=1, dtype=np.float64) / F[0].size

@@ -56,15 +56,22 @@ class RowsPass:
 
 @dataclass(frozen=True, eq=False)
 class CoresPass:
-    """The cores of samples, with their places; if asked, also the samples completed by them."""
+    """The cores of samples, with their places, and how far their cells stray, if any is in doubt.
+
+    If asked, also the samples completed by them.
+    """
 
     model: Model
     whole: bool
 
-    def __call__(self, blocks: Blocks) -> list[tuple[int, int, np.ndarray, np.ndarray | None]]:
+    def __call__(self, blocks: Blocks) -> list[tuple[int, int, np.ndarray, Any, Any]]:
         """Find them in one chunk."""
-        found = ((lo, hi, *self.model.found(x, lo)) for lo, hi, x in blocks)
-        return [(lo, hi, Z, block.x if self.whole else None) for lo, hi, Z, block in found]
+        done = []
+        for lo, hi, x in blocks:
+            Z, block = self.model.found(x, lo)
+            away = None if self.model.width is None else self.model.strays(x, block.expected)
+            done.append((lo, hi, Z, away, block.x if self.whole else None))
+        return done
 
 
 def shares(blocks: Blocks) -> list[np.ndarray]:
@@ -122,14 +129,18 @@ class CompletedSource(Source):
     def settle(self, model: Model, teaching: Any) -> None:
         """Complete all samples by a model from now on; those that fit into memory only once.
 
-        ``teaching`` tells what it was learned from.
+        ``teaching`` tells what it was learned from; ``strays`` is then how far the cells of each
+        sample stray on the average, if any is in doubt.
         """
         self.cores = np.empty((self.n_samples, *model.core_shape), self.dtype)
         keep = self.here and self.n_samples * self.each <= WORTH_HOLDING
         rows = np.empty((self.n_samples, *self.sample_shape), self.dtype) if keep else None
+        self.strays = np.full(self.n_samples, -np.inf)
         for part in self.inner.map(CoresPass(replace(model, accuracy=ROUGHLY), keep)):
-            for lo, hi, Z, x in part:
+            for lo, hi, Z, away, x in part:
                 self.cores[lo:hi] = Z
+                if away is not None:
+                    self.strays[lo:hi] = away
                 if rows is not None:
                     rows[lo:hi] = x * self.unit + self.origin
         self.model, self.teaching = model, teaching

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -25,6 +27,7 @@ from corrtensor._engine.state import State
 from corrtensor._engine.threads import single_blas
 from corrtensor._robust.cells import CACHED, GROSS, LEAST, SIGMA, Model, spread_of, upper, whole
 from corrtensor._robust.completed import CompletedSource
+from corrtensor._robust.isolation import Split, Splits
 
 # Samples, and bytes of them, from which it is learned; the fewest.
 DRAWN, DRAWN_BYTES, FEWEST = 500, 1 << 25, 20
@@ -89,8 +92,9 @@ class StepsPass:
         done = []
         for lo, hi, x in blocks:
             F = self.model.expected(cores[lo:hi])
-            _, F = self.model.descend(x, cores[lo:hi], F, STEPS, first=lo)
-            block = self.model.complete_by(x, F, self.model.spread(x, F), lo)
+            spread = self.model.spread(x, F)
+            _, F = self.model.descend(x, cores[lo:hi], F, STEPS, spread, first=lo)
+            block = self.model.complete_by(x, F, spread, lo)
             done.append((lo, hi, F, block.moved, block.weights))
         return done
 
@@ -179,11 +183,19 @@ class Learner:
         """Return how far cells stray."""
         return spread_of((self.x - guess.expected)[self.weights > 0])
 
+    def model(self, guess: Guess, bandwidth: float | None) -> Model:
+        """Return what is expected, with cells in doubt that stray so far."""
+        if bandwidth is None or math.isinf(bandwidth):
+            return guess.model
+        return guess.model.doubting(self.scale(guess), bandwidth)
+
+    def some(self, chosen: np.ndarray) -> Learner:
+        """Return some of the samples."""
+        return replace(self, x=self.x[chosen], weights=self.weights[chosen])
+
     def better(self, guess: Guess, bandwidth: float | None) -> Guess:
         """Complete the samples and learn from them."""
-        model = guess.model
-        if bandwidth is not None and math.isfinite(bandwidth):
-            model = model.doubting(self.scale(guess), bandwidth)
+        model = self.model(guess, bandwidth)
         y, F, squares, cells = np.empty_like(self.x), np.empty_like(self.x), 0.0, 0.0
         torn = rows_of(self.x, self.n_threads, missing=True)
         for rows in torn.map(StepsPass(model), cores=guess.cores):
@@ -291,13 +303,61 @@ def foretold(
     return learner.taught(learner.guess(leading, wide.expected, noise=wide.noise), bandwidth, LONG)
 
 
+def taught_by(
+    learner: Learner,
+    ranks: tuple[int | None, ...],
+    more: tuple[int | None, ...],
+    bandwidth: float | None,
+) -> Guess:
+    """Return what samples make expected, with the ranks of the fit or more."""
+    if more == ranks:
+        return learner.taught(learner.start(ranks, bandwidth), bandwidth, LONG)
+    return foretold(learner, ranks, more, bandwidth)
+
+
+def apart(
+    learner: Learner,
+    guess: Guess,
+    teach: Callable[[Learner], Guess],
+    bandwidth: float,
+    least: float,
+) -> tuple[np.ndarray, Split] | None:
+    """Find a group whose cells stray as a whole; return who is no part of it, and the split.
+
+    Proposed is what is beyond the likeliest gap. Every other one of the rest then teaches, and the
+    others and the group are judged: nobody by what he taught.
+    """
+    splits = Splits(learner.model(guess, bandwidth).strays(learner.x, guess.expected), least)
+    proposed = splits.isolated() or splits.likeliest()
+    if proposed is None:
+        return None
+    judged = np.ones(len(learner.x), bool)
+    judged[np.flatnonzero(proposed.kept)[::2]] = False
+    if np.count_nonzero(~judged) < FEWEST:
+        return None
+    half = learner.some(~judged)
+    model, x = half.model(teach(half), bandwidth), learner.x[judged]
+    away = model.strays(x, model.found(x)[1].expected)
+    split = Splits(away, least - np.count_nonzero(~judged)).isolated()
+    if split is None:
+        return None
+    kept = ~judged
+    kept[judged] = split.kept
+    return kept, split
+
+
 def learned(
     source: CompletedSource,
     ranks: tuple[Rank, ...],
     weights: np.ndarray | None,
     bandwidth: float | None = None,
-) -> Completion:
-    """Learn what is expected of samples from some of those that count."""
+    breakdown: float = 0.0,
+) -> tuple[Completion, Split | None]:
+    """Learn what is expected of samples from some of those that count.
+
+    No more than the share ``breakdown`` of them does not teach, because all of their cells stray:
+    then the split that tells which.
+    """
     learner, shape = drawn_from(source, ranks, weights), source.sample_shape
     # Shares of variance become numbers; where ranks come by themselves, they are not yet known.
     own = tuple(FIRST_SHARE if isinstance(k, str) else k for k in ranks)
@@ -310,14 +370,19 @@ def learned(
         bandwidth = math.inf
     times = WIDER if bandwidth is None else WIDER_IN_DOUBT
     more = wider(own, shape, source.n_samples, times)
-    if more == own:
-        guess = learner.taught(learner.start(own, bandwidth), bandwidth, LONG)
-    else:
-        guess = foretold(learner, own, more, bandwidth)
+    teach = partial(taught_by, ranks=own, more=more, bandwidth=bandwidth)
+    guess, split = teach(learner), None
+    if bandwidth is not None and math.isfinite(bandwidth):
+        n = len(learner.x)
+        # A share of those drawn is that of all but for chance.
+        least = (1 - breakdown) * n - math.sqrt(n) * (n < source.n_samples)
+        if (found := apart(learner, guess, teach, bandwidth, least)) is not None:
+            learner, split = learner.some(found[0]), found[1]
+            guess = teach(learner)
     mean = source.origin + source.unit * (learner.place + guess.model.mean)
     assert guess.model.factors is not None  # noqa: S101
     made = Completion(mean, guess.model.factors, np.asarray(guess.model.prior))
     if bandwidth is None:
-        return made
+        return made, None
     scale = (source.unit * learner.scale(guess)).astype(np.float64)
-    return replace(made, scale=scale, bandwidth=bandwidth)
+    return replace(made, scale=scale, bandwidth=bandwidth), split

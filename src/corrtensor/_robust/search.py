@@ -94,6 +94,20 @@ class Verdict:
         groups = (*self.groups, replace(group, samples=np.flatnonzero(beyond)))
         return Verdict(self.kept & ~beyond, scores, self.accepted[split.kept], groups)
 
+    def without_strays(
+        self, strays: np.ndarray, split: Split, sample_weight: np.ndarray | None, breakdown: float
+    ) -> Verdict:
+        """Reject the samples whose cells stray beyond the cut, unless there are too many."""
+        beyond = self.kept & (strays > split.cut)
+        group = Group(np.flatnonzero(beyond), True, split.gap, split.distance)
+        kept = self.kept & ~beyond
+        w = np.ones(len(kept)) if sample_weight is None else sample_weight
+        if w @ ~kept > breakdown * w.sum():
+            return replace(self, groups=(*self.groups, replace(group, rejected=False)))
+        away = (strays - np.median(strays[kept])) / split.scale
+        scores = np.where(beyond, away, self.scores)
+        return Verdict(kept, scores, self.accepted[kept[self.accepted]], (*self.groups, group))
+
 
 def near(d: np.ndarray) -> np.ndarray:
     """Mark the nearer half, or what is needed to tell anything."""
