@@ -21,7 +21,7 @@ from corrtensor._engine.weights import times
 from corrtensor._robust.completed import CompletedSource
 from corrtensor._robust.completion import BANDWIDTH
 from corrtensor._robust.isolation import spread
-from corrtensor._robust.search import Verdict, search
+from corrtensor._robust.search import Verdict, judge_strays, search
 from corrtensor.losses import Correntropy, Loss
 from corrtensor.subspace import MultilinearSubspace
 
@@ -240,7 +240,12 @@ class CorrTensor(MultilinearSubspace):
         split = self._complete(source, ranks, prior, breakdown=float(share))
         if split is not None:
             assert isinstance(source, CompletedSource)  # noqa: S101
-            verdict = verdict.without_strays(source.strays, split, sample_weight, float(share))
+            before, how = verdict, (sample_weight, float(share))
+            verdict = judge_strays(verdict, source, source.strays, split, ranks, options, *how)
+            if verdict.kept is before.kept:
+                # Those that did not teach are good after all.
+                source.teaching = None
+                self._complete(source, ranks, prior)
             prior = times(verdict.kept.astype(float), sample_weight)
         return prior, verdict
 

@@ -35,9 +35,8 @@ DRAWN, DRAWN_BYTES, FEWEST = 500, 1 << 25, 20
 # with cells in doubt, where what is rare must not look bad.
 WIDER, MOST, CORE_BYTES = 2.0, 0.5, 1 << 28
 WIDER_IN_DOUBT = 2.5
-# Which ranks serve is tried on so many samples, by this share of their cells, hidden: those beyond
-# the fit's only if their error is no more than this share of the other.
-TRIED, HIDDEN, CLEARLY = 100, 0.05, 0.9
+# Which ranks serve is tried on so many samples, by this share of their cells, hidden.
+TRIED, HIDDEN = 100, 0.05
 # Residuals of neighbours go together: so many cells tell as much as one of white noise would.
 CORRELATED = 3.0
 # The most that an entry of a core may cost beside a cell.
@@ -298,7 +297,7 @@ def foretold(
     # Cells that are bad, or of outliers, are told by none: what is far off counts as just off.
     far = BANDWIDTH * SIGMA * min(float(upper(away[:, None])[0]) for away in missed)
     costs = [float(np.square(np.minimum(away, far)).sum()) for away in missed]
-    if costs[0] < CLEARLY * costs[1]:
+    if costs[0] < costs[1]:
         return wide
     return learner.taught(learner.guess(leading, wide.expected, noise=wide.noise), bandwidth, LONG)
 

@@ -94,20 +94,6 @@ class Verdict:
         groups = (*self.groups, replace(group, samples=np.flatnonzero(beyond)))
         return Verdict(self.kept & ~beyond, scores, self.accepted[split.kept], groups)
 
-    def without_strays(
-        self, strays: np.ndarray, split: Split, sample_weight: np.ndarray | None, breakdown: float
-    ) -> Verdict:
-        """Reject the samples whose cells stray beyond the cut, unless there are too many."""
-        beyond = self.kept & (strays > split.cut)
-        group = Group(np.flatnonzero(beyond), True, split.gap, split.distance)
-        kept = self.kept & ~beyond
-        w = np.ones(len(kept)) if sample_weight is None else sample_weight
-        if w @ ~kept > breakdown * w.sum():
-            return replace(self, groups=(*self.groups, replace(group, rejected=False)))
-        away = (strays - np.median(strays[kept])) / split.scale
-        scores = np.where(beyond, away, self.scores)
-        return Verdict(kept, scores, self.accepted[kept[self.accepted]], (*self.groups, group))
-
 
 def near(d: np.ndarray) -> np.ndarray:
     """Mark the nearer half, or what is needed to tell anything."""
@@ -313,3 +299,30 @@ def search(
                 group = replace(group, samples=verdict.accepted[group.samples], rejected=False)
                 return replace(verdict, groups=(*verdict.groups, group))
             verdict = further
+
+
+def judge_strays(
+    verdict: Verdict,
+    source: Source,
+    strays: np.ndarray,
+    split: Split,
+    ranks: tuple[Rank, ...],
+    options: Options,
+    sample_weight: np.ndarray | None,
+    breakdown: float,
+) -> Verdict:
+    """Decide on the samples whose cells stray beyond the cut of a split."""
+    beyond = verdict.kept & (strays > split.cut)
+    if not beyond.any():
+        return verdict
+    some = draw(strays, np.flatnonzero(verdict.kept))
+    asked = Asked(source.chosen(some), strays[some])
+    seen = replace(split, values=strays[some], kept=~beyond[some])
+    group = replace(asked.judge(seen, ranks, options), samples=np.flatnonzero(beyond))
+    kept = verdict.kept & ~beyond
+    counting = np.ones(len(kept)) if sample_weight is None else sample_weight
+    if not group.rejected or counting @ ~kept > breakdown * counting.sum():
+        return replace(verdict, groups=(*verdict.groups, replace(group, rejected=False)))
+    away = (strays - np.median(strays[kept])) / split.scale
+    scores = np.where(beyond, away, verdict.scores)
+    return Verdict(kept, scores, verdict.accepted[kept[verdict.accepted]], (*verdict.groups, group))
