@@ -660,6 +660,20 @@ FAULTS = [
         "search",
     ),
     Fault(
+        "equal samples are no evidence",
+        "_robust/search.py",
+        "Splits(d, least, self.times)",
+        "Splits(d, least)",
+        "search",
+    ),
+    Fault(
+        "copies are a majority",
+        "_robust/search.py",
+        "votes = 1 / count_copies(entries, ALIKE)",
+        "votes = np.ones(len(kept))",
+        "search",
+    ),
+    Fault(
         "samples beyond the gap say nothing of the tail",
         "_robust/isolation.py",
         "joint = excess + beyond / tail * (x[self.kept - 1] - high[some])",

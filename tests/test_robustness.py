@@ -120,6 +120,18 @@ def test_promises(over, cell):
 
 
 @pytest.mark.data
+@pytest.mark.parametrize("noise", [0.0, 0.02, 0.05])
+@pytest.mark.parametrize("share", [0.1, 0.2, 0.4])
+def test_black_frames_cost_no_good_digit(data_dir, share, noise):
+    """They are near the ones, and with these they would be the majority beside the zeros."""
+    X = two_digits(data_dir)
+    shape = (round(share / (1 - share) * len(X)), *X.shape[1:])
+    black = X.min() + noise * np.ptp(X) * np.random.default_rng(0).normal(size=shape)
+    model = make("Corr-Tensor", (3, 3)).fit(np.concatenate([X, black]))
+    assert model.weights_[: len(X)].min() == 1
+
+
+@pytest.mark.data
 @pytest.mark.slow
 @pytest.mark.parametrize("rank", grid.RANKS)
 @pytest.mark.parametrize("name", [d.name for d in grid.DATA])

@@ -113,6 +113,16 @@ def test_a_single_value_needs_more_than_a_group():
     assert alone.beyond_doubt
 
 
+def test_a_value_that_is_there_often_is_as_much_evidence_as_so_many():
+    """The others' quartiles and tail are the same."""
+    x = np.random.default_rng(0).exponential(size=100)
+    once = Splits(np.append(x, 9.0), 50, np.append(np.ones(100), 30.0))
+    often = Splits(np.append(x, np.full(30, 9.0)), 50)
+    here, there = np.flatnonzero(once.kept == 100)[0], np.flatnonzero(often.kept == 100)[0]
+    for name in ("gaps", "evidence", "distances", "scales", "cuts"):
+        assert_allclose(getattr(once, name)[here], getattr(often, name)[there])
+
+
 def test_the_smallest_group_comes_first():
     rng = np.random.default_rng(1)
     x = np.concatenate([rng.normal(size=200), 20 + rng.normal(size=40), 60 + rng.normal(size=5)])
@@ -248,6 +258,45 @@ def test_three_kinds_in_one_subspace_are_kept(seed):
     assert verdict_on(X + 0.1 * sizes * rng.normal(size=X.shape)).kept.all()
 
 
+@pytest.mark.parametrize("count", [60, 90])
+@pytest.mark.parametrize("seed", range(3))
+def test_noisy_blank_frames_are_no_majority_with_a_kind_that_hardly_varies(seed, count):
+    """One vote together: else the kind that varies most would be the minority, and rejected."""
+    rng = np.random.default_rng(seed)
+    A, B = (np.linalg.qr(rng.normal(size=(12, 3)))[0] for _ in range(2))
+
+    def of_a_kind(n, size, center):
+        cores = size * rng.normal(size=(n, 3, 3)) + center * rng.normal(size=(3, 3))
+        X = A @ cores @ B.T + 0.1 * size * rng.normal(size=(n, 12, 12))
+        return X * rng.lognormal(sigma=0.2, size=(n, 1, 1))
+
+    good = np.concatenate([of_a_kind(140, 1.0, 1.0), of_a_kind(80, 0.2, 0.3)])
+    blank = 0.02 * rng.normal(size=(count, 12, 12))
+    verdict = verdict_on(np.concatenate([good, blank]))
+    assert verdict.kept[:220].all()
+    assert all(str(group).endswith(search.EXCEED) for group in verdict.groups)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.03])
+@pytest.mark.parametrize("count", [60, 120, 240])
+@pytest.mark.parametrize("kinds", [(0, 1), (1, 7), (1, 4)])
+def test_white_frames_among_digits_are_rejected(kinds, count, noise):
+    """Equal or nearly so: a group, whatever their number."""
+    digits = ct.datasets.load_digits()
+    X = digits.images[np.isin(digits.target, kinds)] / 16
+    white = 1 + noise * np.random.default_rng(0).normal(size=(count, 8, 8))
+    kept = verdict_on(np.concatenate([X, white]), ranks=(2, 2)).kept
+    assert_array_equal(kept, np.arange(len(kept)) < len(X))
+
+
+@pytest.mark.parametrize("share", [0.1, 0.4])
+def test_a_good_sample_many_times_over_is_kept(share):
+    X = good_samples(np.random.default_rng(20), 150)
+    for sample in X[::30]:
+        again = np.repeat(sample[None], round(share / (1 - share) * 150), axis=0)
+        assert verdict_on(np.concatenate([X, again])).kept.all()
+
+
 @pytest.mark.parametrize("share", [0.1, 0.3, 0.45])
 @pytest.mark.parametrize("kind", ["noise", "times 50", "copies", "pattern"])
 def test_planted_groups_are_rejected_and_nothing_else(kind, share):
@@ -288,7 +337,7 @@ def test_one_wild_sample_among_many():
 
 def test_a_group_says_what_became_of_it():
     group = search.Group(np.arange(3), False, 5.0, 6.0)
-    assert str(group).endswith("kept, as they exceed breakdown")
+    assert str(group).endswith(search.EXCEED)
     assert str(search.replace(group, rejected=True)).endswith(": rejected")
     close = search.replace(group, keeping=0.1, rejecting=0.2)
     assert "kept, a close call" in str(close)
@@ -336,7 +385,7 @@ def test_a_group_a_little_larger_than_the_breakdown_is_told_but_kept():
     X = np.concatenate([X, outliers(rng, "noise", X, 140)])
     verdict = verdict_on(X, breakdown=0.2)
     assert verdict.kept.all()
-    assert str(verdict.groups[-1]).endswith("kept, as they exceed breakdown")
+    assert str(verdict.groups[-1]).endswith(search.EXCEED)
     assert verdict_on(X, breakdown=0.24).kept.sum() == 460
 
 

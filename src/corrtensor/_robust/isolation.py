@@ -54,9 +54,12 @@ def spread(values: np.ndarray, weights: np.ndarray | None = None) -> tuple[float
 
 
 class Splits:
-    """All ways to cut off the largest of values that keep at least so many, and have a spread."""
+    """All ways to cut off the largest of values that keep at least so many, and have a spread.
 
-    def __init__(self, values: np.ndarray, least: float) -> None:
+    ``times`` is how often a value counts where the size of a group is evidence: there alone.
+    """
+
+    def __init__(self, values: np.ndarray, least: float, times: np.ndarray | None = None) -> None:
         self.values, self.order = values, ranked(values)
         x, n = values[self.order], len(values)
         kept = np.arange(n - 1, max(math.ceil(least), 1) - 1, -1)
@@ -68,7 +71,9 @@ class Splits:
         sigma = (high - low) / QUARTILES_APART
         some = (excess > SAME) & (sigma > SAME)
         self.kept, tail, excess = kept[some], tail[some], excess[some]
-        gap, beyond = x[self.kept] - x[self.kept - 1], n - self.kept
+        gap = x[self.kept] - x[self.kept - 1]
+        often = np.ones(n) if times is None else times[self.order]
+        beyond = np.cumsum(often[::-1])[n - 1 - self.kept]
         # If all were of one kind, those beyond the gap would tell of the tail, too: as censored.
         joint = excess + beyond / tail * (x[self.kept - 1] - high[some])
         # A mean excess is itself an estimate: ratios of exponentials follow Fisher's F.

@@ -32,6 +32,9 @@ COARSE, FINE = 3.0, 0.3
 STEPS = 3
 # Samples closer than this share of the typical squared distance are copies, and count once there.
 COPY = 0.02
+# Within this share they are alike, and have one vote together on a group in doubt: with more than
+# this share of the votes it is the majority, whatever the number of samples.
+ALIKE, MAJORITY = 0.1, 3 / 4
 # Fewer samples than this tell nothing about others.
 FEWEST = 10
 # Steps towards the middle of few samples (Weiszfeld): each takes a far one's pull down by as many
@@ -39,6 +42,7 @@ FEWEST = 10
 WEISZFELD = 20
 # Bytes measured at a time.
 CACHED = 1 << 20
+EXCEED = "kept, as they exceed breakdown, or do so where copies count once"
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,7 @@ class Group:
         what = "1 sample lies" if len(self.samples) == 1 else f"{len(self.samples)} samples lie"
         text = f"{what} apart from the others, {self.distance:.1f} robust standard deviations off"
         if math.isnan(self.keeping):
-            return f"{text}: {'rejected' if self.rejected else 'kept, as they exceed breakdown'}"
+            return f"{text}: {'rejected' if self.rejected else EXCEED}"
         return (
             f"{text}, but may be of a rare kind: {'rejected' if self.rejected else 'kept'}, a "
             f"close call. Keeping costs the others a factor {math.exp(self.keeping):.2f} in error, "
@@ -101,10 +105,13 @@ def near(d: np.ndarray) -> np.ndarray:
 
 
 class Asked:
-    """Samples that are looked at; every other one by its rough distance makes a half."""
+    """Samples that are looked at; every other one by its rough distance makes a half.
 
-    def __init__(self, source: Source, away: np.ndarray) -> None:
-        self.source, self.away = source, away
+    ``times`` is how many equal ones each stands for.
+    """
+
+    def __init__(self, source: Source, away: np.ndarray, times: np.ndarray) -> None:
+        self.source, self.away, self.times = source, away, times
         self.odd = np.argsort(ranked(away)) % 2 == 1
 
     def nearest(self) -> np.ndarray:
@@ -148,7 +155,7 @@ class Asked:
             if self.are_few(some):
                 return self.find_roughly(least)
             metric, d = self.judged_by(some, FINE)
-            splits = Splits(d, least)
+            splits = Splits(d, least, self.times)
             apart = splits.isolated() or (splits.likeliest() if first else None)
             if apart is None:
                 return None
@@ -176,13 +183,21 @@ class Asked:
     def judge(self, split: Split, ranks: tuple[Rank, ...], options: Options) -> Group:
         """Decide on a group that is apart.
 
-        If it is so beyond doubt, or if the others are as foreign to it as it is to them, it is
-        rejected. Else it may be of a rarer kind, or of one that varies more, as moving frames do
-        beside still ones: then rejecting it must cost less than keeping it.
+        If it is so beyond doubt, it is rejected. Else its size is the evidence, and samples that
+        are alike have one vote together: if it is the majority then, it is kept, and if the others
+        are as foreign to it as it is to them, rejected. Else it may be of a rarer kind, or of one
+        that varies more, as moving frames do beside still ones: then rejecting it must cost less
+        than keeping it.
         """
         kept = split.kept
         group = Group(np.flatnonzero(~kept), True, split.gap, split.distance)
-        if split.beyond_doubt or self.is_foreign(split):
+        if split.beyond_doubt:
+            return group
+        entries = see(self.source, np.ones(len(kept)))[1]
+        votes = 1 / count_copies(entries, ALIKE)
+        if votes[~kept].sum() > MAJORITY * votes.sum():
+            return replace(group, rejected=False)
+        if self.is_foreign(split, entries):
             return group
 
         def errors(ranks: tuple[Rank, ...], w: np.ndarray) -> tuple[tuple[Rank, ...], np.ndarray]:
@@ -196,13 +211,14 @@ class Asked:
         rejecting = math.log(own.mean() / joint.mean())
         return replace(group, rejected=keeping > rejecting, keeping=keeping, rejecting=rejecting)
 
-    def is_foreign(self, split: Split) -> bool:
+    def is_foreign(self, split: Split, entries: np.ndarray) -> bool:
         """Tell whether the others are far from a group, or it is surely no kind of its own."""
         group = ~split.kept
         if self.are_few(group):
             # So few cannot tell. Twice as far off will do, or copies of one sample.
-            copies = count_copies(see(self.source, np.ones(len(group)))[1], COPY)[group]
-            return split.distance >= 2 * FAR or bool(copies.min() >= len(copies) > 1)
+            copies = count_copies(entries, COPY)[group]
+            same = copies.min() >= len(copies) and self.times[group].sum() > 1
+            return split.distance >= 2 * FAR or bool(same)
         return bool(np.quantile(self.judged_by(group, FINE)[1][split.kept], 0.1) > 0)
 
 
@@ -253,11 +269,17 @@ def in_single(some: Source, away: np.ndarray) -> Source:
     return Source(x.astype(SINGLE), origin=np.zeros(some.sample_shape), unit=1.0, **options)
 
 
-def draw(away: np.ndarray, counting: np.ndarray) -> np.ndarray:
-    """Choose samples evenly by distance: all kinds are there, in whatever order; copies once."""
+def draw(away: np.ndarray, counting: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Choose samples evenly by distance: all kinds are there, in whatever order; copies once.
+
+    Return them, and of each sample of how many copies it is one, beside the usual number.
+    """
     places = np.linspace(0, len(counting) - 1, min(SAMPLES, len(counting))).astype(int)
     drawn = np.sort(counting[ranked(away[counting])[places]])
-    return drawn[np.sort(np.unique(away[drawn], return_index=True)[1])]
+    _, first, copies = np.unique(away[drawn], return_index=True, return_counts=True)
+    times = np.ones(len(away))
+    times[drawn[first]] = np.maximum(copies / np.median(copies), 1.0)
+    return drawn[np.sort(first)], times
 
 
 def search(
@@ -274,7 +296,7 @@ def search(
     if breakdown == 0:
         return verdict
     away = rough_distances(source)
-    drawn = draw(away, np.flatnonzero(counting))
+    drawn, times = draw(away, np.flatnonzero(counting))
     # What cannot be squared is refused by name at the start of the sweeps.
     if len(drawn) < 2 * FEWEST or not away.max() < LARGEST_SQUARE:
         return replace(verdict, accepted=drawn[:0])
@@ -284,12 +306,13 @@ def search(
     # One BLAS thread: the number of threads must not change the last digits.
     with single_blas():
         while True:
-            some, far = source.chosen(verdict.accepted), away[verdict.accepted]
-            asked = Asked(in_single(some, far), far)
+            some = source.chosen(verdict.accepted)
+            told = away[verdict.accepted], times[verdict.accepted]
+            asked = Asked(in_single(some, told[0]), *told)
             found = asked.find(least)
             if found is not None and asked.source is not some:
                 # What is rejected, and how far off it is, single precision does not decide.
-                asked = Asked(some, far)
+                asked = Asked(some, *told)
                 found = asked.find(least)
             if found is None:
                 return verdict
