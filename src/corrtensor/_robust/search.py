@@ -338,8 +338,8 @@ def judge_strays(
     beyond = verdict.kept & (strays > split.cut)
     if not beyond.any():
         return verdict
-    some = draw(strays, np.flatnonzero(verdict.kept))
-    asked = Asked(source.chosen(some), strays[some])
+    some, times = draw(strays, np.flatnonzero(verdict.kept))
+    asked = Asked(source.chosen(some), strays[some], times[some])
     seen = replace(split, values=strays[some], kept=~beyond[some])
     group = replace(asked.judge(seen, ranks, options), samples=np.flatnonzero(beyond))
     kept = verdict.kept & ~beyond
