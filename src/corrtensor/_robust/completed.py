@@ -122,8 +122,6 @@ class CompletedSource(Source):
             if bandwidth is not None:
                 model = model.doubting(spread_of(pilots - place) / self.unit, GROSS * bandwidth)
         self.model, self.held, self.teaching = model, None, None
-        # What is learned later is counted from here: bad cells may have bent what is expected.
-        self.place = model.mean
         self.cores = np.zeros((self.n_samples, 0), self.dtype) if cores is None else cores
 
     def settle(self, model: Model, teaching: Any) -> None:

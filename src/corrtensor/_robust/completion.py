@@ -16,7 +16,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from corrtensor._engine.arrays.origin import SINGLE, single_holds
+from corrtensor._engine.arrays.origin import SINGLE, choose_pilots, single_holds, usual
 from corrtensor._engine.arrays.source import Source
 from corrtensor._engine.passes import Blocks, SweepPass, by_sample, weighted_sum
 from corrtensor._engine.products import row_squares
@@ -35,8 +35,11 @@ DRAWN, DRAWN_BYTES, FEWEST = 500, 1 << 25, 20
 # with cells in doubt, where what is rare must not look bad.
 WIDER, MOST, CORE_BYTES = 2.0, 0.5, 1 << 28
 WIDER_IN_DOUBT = 2.5
-# Which ranks serve is tried on so many samples, by this share of their cells, hidden.
-TRIED, HIDDEN = 100, 0.05
+# Which ranks serve is tried on so many samples, by this share of their cells, hidden: those beyond
+# the fit's only if they tell better by so many standard errors.
+TRIED, HIDDEN, SURELY = 100, 0.05, 2.0
+# A seed that users do not take for errors of their own making: 0 would hide just these.
+HIDING = 618033988
 # Residuals of neighbours go together: so many cells tell as much as one of white noise would.
 CORRELATED = 3.0
 # The most that an entry of a core may cost beside a cell.
@@ -246,16 +249,20 @@ def drawn_from(
     places = np.linspace(0, len(counting) - 1, min(size, len(counting))).astype(int)
     drawn = counting[np.unique(places)]
     x, squares = np.empty((len(drawn), *source.sample_shape), source.dtype), np.empty(len(drawn))
-    place = source.place.astype(source.dtype)
+    for lo, hi, block in source.inner.chosen(drawn).blocks(0, len(drawn)):
+        x[lo:hi] = block
+    # Those that do not count have no say in where it begins.
+    place = usual(x[choose_pilots(len(x), source.sample_shape)])
+    step = max(1, CACHED // x[0].nbytes)
     with np.errstate(over="ignore", invalid="ignore"):
-        for lo, hi, block in source.inner.chosen(drawn).blocks(0, len(drawn)):
-            np.subtract(block, place, out=x[lo:hi])
-            squares[lo:hi] = row_squares(whole(x[lo:hi]))
+        x -= place.astype(source.dtype)
+        for lo in range(0, len(x), step):
+            squares[lo : lo + step] = row_squares(whole(x[lo : lo + step]))
     if single_holds(squares, float(np.median(squares))):
         # What is expected need not be known to more digits than samples tell of it.
         x = x.astype(SINGLE)
     w = np.ones(len(drawn)) if weights is None else weights[drawn]
-    return Learner(x, w, source.place, source.n_threads)
+    return Learner(x, w, place, source.n_threads)
 
 
 def filled(x: np.ndarray, bandwidth: float | None) -> np.ndarray:
@@ -283,7 +290,7 @@ def foretold(
     """
     few = slice(None, None, -(-len(learner.x) // TRIED))
     x, torn = learner.x[few], learner.x.copy()
-    hidden = (np.random.default_rng(0).random(x.shape) < HIDDEN) & ~np.isnan(x)
+    hidden = (np.random.default_rng(HIDING).random(x.shape) < HIDDEN) & ~np.isnan(x)
     if not hidden.any():
         return learner.taught(learner.start(ranks, bandwidth), bandwidth, LONG)
     torn[few][hidden] = np.nan
@@ -296,8 +303,8 @@ def foretold(
     missed = [np.abs(x - F)[hidden].astype(float) for F in (wide.expected[few], narrow.expected)]
     # Cells that are bad, or of outliers, are told by none: what is far off counts as just off.
     far = BANDWIDTH * SIGMA * min(float(upper(away[:, None])[0]) for away in missed)
-    costs = [float(np.square(np.minimum(away, far)).sum()) for away in missed]
-    if costs[0] < costs[1]:
+    gain = np.diff([np.square(np.minimum(away, far)) for away in missed], axis=0)
+    if gain.mean() > SURELY * gain.std() / math.sqrt(gain.size):
         return wide
     return learner.taught(learner.guess(leading, wide.expected, noise=wide.noise), bandwidth, LONG)
 
