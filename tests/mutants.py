@@ -126,7 +126,7 @@ FAULTS = [
     ),
     Fault(
         "one round tells what is expected",
-        "_robust/completion.py",
+        "_robust/learning.py",
         "if moved <= STILL * guess.noise:",
         "if True:",
         "cells",
@@ -658,6 +658,20 @@ FAULTS = [
         "return split.distance >= 2 * FAR or",
         "return",
         "search",
+    ),
+    Fault(
+        "samples that do not count say where learning begins",
+        "_robust/learning.py",
+        "place = usual(x[choose_pilots(len(x), source.sample_shape)])",
+        "place = source.model.mean",
+        "cells",
+    ),
+    Fault(
+        "noise is not told by its cells",
+        "_robust/completion.py",
+        "proposed = splits.isolated() or splits.likeliest()",
+        "proposed = None",
+        "cells",
     ),
     Fault(
         "equal samples are no evidence",

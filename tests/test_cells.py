@@ -405,8 +405,9 @@ def test_strokes_are_no_errors(rank):
 def test_ranks_that_follow_errors_doubt_nothing_and_say_so(images):
     # More than the start is learned from.
     bad, _ = spoil(np.concatenate([images] * 3), missing=0, bad=0.05)
-    with pytest.warns(UserWarning, match=r"cores of \(6, 5\) follow most of .* smaller ranks"):
+    with pytest.warns(UserWarning, match=r"cores of \(6, 5\) follow most .* smaller ranks") as told:
         model = ct.CorrTensor((6, 5), cells=True).fit(bad)
+    assert told[0].filename == __file__
     assert (model.cell_weights(bad) == 1).all()
     assert_array_equal(model.repair(bad), bad)
 

@@ -21,7 +21,7 @@ from corrtensor._engine.weights import times
 from corrtensor._robust.completed import CompletedSource
 from corrtensor._robust.completion import BANDWIDTH
 from corrtensor._robust.isolation import spread
-from corrtensor._robust.search import Verdict, judge_strays, search
+from corrtensor._robust.search import Judge, Verdict, search
 from corrtensor.losses import Correntropy, Loss
 from corrtensor.subspace import MultilinearSubspace
 
@@ -237,15 +237,10 @@ class CorrTensor(MultilinearSubspace):
             # The ranks were not asked: it holds for all of them.
             known["verdict"] = verdict
         prior = times(verdict.kept.astype(float), sample_weight)
-        split = self._complete(source, ranks, prior, breakdown=float(share))
-        if split is not None:
+        judge = Judge(ranks, options, float(share))
+        if (stray := self._complete(source, ranks, prior, judge=judge)) is not None:
             assert isinstance(source, CompletedSource)  # noqa: S101
-            before, how = verdict, (sample_weight, float(share))
-            verdict = judge_strays(verdict, source, source.strays, split, ranks, options, *how)
-            if verdict.kept is before.kept:
-                # Those that did not teach are good after all.
-                source.teaching = None
-                self._complete(source, ranks, prior)
+            verdict = verdict.beside(stray, source.strays, sample_weight, float(share))
             prior = times(verdict.kept.astype(float), sample_weight)
         return prior, verdict
 

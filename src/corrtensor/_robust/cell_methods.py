@@ -17,8 +17,9 @@ from corrtensor._engine.sharing import mark
 from corrtensor._engine.subspace_transformer import SubspaceTransformer
 from corrtensor._robust.cells import ROUGHLY, Block, Model, cell_weights, deviations, repaired
 from corrtensor._robust.completed import CompletedSource, NewSource
-from corrtensor._robust.completion import Completion, cost_of, learned
-from corrtensor._robust.isolation import Split
+from corrtensor._robust.completion import Completion, learned
+from corrtensor._robust.learning import cost_of
+from corrtensor._robust.search import Judge, Stray
 
 
 class CellMethods(SubspaceTransformer):
@@ -60,12 +61,12 @@ class CellMethods(SubspaceTransformer):
         ranks: tuple[Rank, ...],
         weight: np.ndarray | None,
         doubt: bool = True,
-        breakdown: float = 0.0,
-    ) -> Split | None:
+        judge: Judge | None = None,
+    ) -> Stray | None:
         """Learn what is expected of samples that miss cells, and complete them by it.
 
-        Without ``doubt`` cells that may be bad stay as they are. With it, up to the share
-        ``breakdown`` of the samples may stray as a whole: then the split that tells which.
+        Without ``doubt`` cells that may be bad stay as they are. With it, the cells of a group of
+        samples may stray as a whole: ``judge`` then decides on it.
         """
         bandwidth = self._bandwidth() if doubt else None
         if not isinstance(source, CompletedSource) or not (source.gaps or bandwidth):
@@ -74,12 +75,12 @@ class CellMethods(SubspaceTransformer):
         teaching = mark(None if alike else weight), bandwidth
         if source.teaching == teaching:
             return None
-        made, split = learned(source, ranks, weight, bandwidth, breakdown)
+        made, stray = learned(source, ranks, weight, bandwidth, judge)
         self.completion_ = made
         source.settle(made.model(source.origin, source.unit, source.dtype), teaching)
         if made.scale is not None:
             self.cell_scale_ = made.scale
-        return split
+        return stray
 
     def _scale(self) -> np.ndarray:
         """Return how far cells stray, if the fit has looked for bad ones."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -97,6 +97,29 @@ class Verdict:
         scores = np.where(beyond, away / split.scale, self.scores)
         groups = (*self.groups, replace(group, samples=np.flatnonzero(beyond)))
         return Verdict(self.kept & ~beyond, scores, self.accepted[split.kept], groups)
+
+    def beside(
+        self, stray: Stray, away: np.ndarray, counting: np.ndarray | None, breakdown: float
+    ) -> Verdict:
+        """Decide on all samples whose cells stray beyond a cut, as was decided on some of them."""
+        beyond = self.kept & (away > stray.split.cut)
+        kept = self.kept & ~beyond
+        w = np.ones(len(kept)) if counting is None else counting
+        rejected = stray.group.rejected and w @ ~kept <= breakdown * w.sum()
+        group = replace(stray.group, samples=np.flatnonzero(beyond), rejected=bool(rejected))
+        groups = (*self.groups, group)
+        if not rejected:
+            return replace(self, groups=groups)
+        far = (away - np.median(away[kept])) / stray.split.scale
+        scores = np.where(beyond, far, self.scores)
+        return Verdict(kept, scores, self.accepted[kept[self.accepted]], groups)
+
+
+class Stray(NamedTuple):
+    """A group whose cells stray as a whole, and the split that tells who else belongs to it."""
+
+    group: Group
+    split: Split
 
 
 def near(d: np.ndarray) -> np.ndarray:
@@ -223,6 +246,20 @@ class Asked:
 
 
 @dataclass(frozen=True)
+class Judge:
+    """Decides on a group that was found otherwise than by the metric, for a fit at some ranks."""
+
+    ranks: tuple[Rank, ...]
+    options: Options
+    breakdown: float
+
+    def group(self, rows: Source, split: Split) -> Group:
+        """Return what becomes of samples, in a source, that are apart by a split."""
+        asked = Asked(rows, split.values, np.ones(rows.n_samples))
+        return asked.judge(split, self.ranks, self.options)
+
+
+@dataclass(frozen=True)
 class DistanceFrom:
     """The squared distance of every sample of a block from a place."""
 
@@ -322,30 +359,3 @@ def search(
                 group = replace(group, samples=verdict.accepted[group.samples], rejected=False)
                 return replace(verdict, groups=(*verdict.groups, group))
             verdict = further
-
-
-def judge_strays(
-    verdict: Verdict,
-    source: Source,
-    strays: np.ndarray,
-    split: Split,
-    ranks: tuple[Rank, ...],
-    options: Options,
-    sample_weight: np.ndarray | None,
-    breakdown: float,
-) -> Verdict:
-    """Decide on the samples whose cells stray beyond the cut of a split."""
-    beyond = verdict.kept & (strays > split.cut)
-    if not beyond.any():
-        return verdict
-    some, times = draw(strays, np.flatnonzero(verdict.kept))
-    asked = Asked(source.chosen(some), strays[some], times[some])
-    seen = replace(split, values=strays[some], kept=~beyond[some])
-    group = replace(asked.judge(seen, ranks, options), samples=np.flatnonzero(beyond))
-    kept = verdict.kept & ~beyond
-    counting = np.ones(len(kept)) if sample_weight is None else sample_weight
-    if not group.rejected or counting @ ~kept > breakdown * counting.sum():
-        return replace(verdict, groups=(*verdict.groups, replace(group, rejected=False)))
-    away = (strays - np.median(strays[kept])) / split.scale
-    scores = np.where(beyond, away, verdict.scores)
-    return Verdict(kept, scores, verdict.accepted[kept[verdict.accepted]], (*verdict.groups, group))

@@ -1,0 +1,218 @@
+"""How it is learned what is expected of samples: from some of them, in rounds.
+
+A round takes steps towards the samples' cores, completes the samples, and makes one sweep of least
+squares (``docs/method.md``, section 13).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from corrtensor._engine.arrays.origin import SINGLE, choose_pilots, single_holds, usual
+from corrtensor._engine.arrays.source import Source
+from corrtensor._engine.passes import Blocks, SweepPass, by_sample, weighted_sum
+from corrtensor._engine.products import row_squares
+from corrtensor._engine.ranks import Rank
+from corrtensor._engine.solver import narrowed, next_state
+from corrtensor._engine.start import spectral
+from corrtensor._engine.state import State
+from corrtensor._engine.threads import single_blas
+from corrtensor._robust.cells import CACHED, GROSS, LEAST, Model, spread_of, whole
+from corrtensor._robust.completed import CompletedSource
+
+# Samples, and bytes of them, from which it is learned; the fewest.
+DRAWN, DRAWN_BYTES, FEWEST = 500, 1 << 25, 20
+# Residuals of neighbours go together: so many cells tell as much as one of white noise would.
+CORRELATED = 3.0
+# The most that an entry of a core may cost beside a cell.
+DEAREST = 1e3
+# Most rounds of learning; they end when what is expected moves by less than this share of what is
+# not explained. Steps towards the cores in each.
+ROUNDS, STILL, STEPS = 3, 0.03, 2
+# Shares of the bandwidth one after the other: narrow ones let go of what has bent the start. Most
+# rounds at each; and where what is expected is no wider than the fit, and has no room for what is
+# wrong.
+TIGHTENING, DOUBTING, LONG = (1.0, 0.5, 0.5, 1.0), 2, 15
+
+
+@dataclass(frozen=True, eq=False)
+class StepsPass:
+    """Steps towards the cores of samples, and the samples completed there."""
+
+    model: Model
+
+    def __call__(self, blocks: Blocks, cores: Any) -> list[tuple[int, int, Any, Any, Any]]:
+        """Take them in one chunk."""
+        done = []
+        for lo, hi, x in blocks:
+            F = self.model.expected(cores[lo:hi])
+            spread = self.model.spread(x, F)
+            _, F = self.model.descend(x, cores[lo:hi], F, STEPS, spread, first=lo)
+            block = self.model.complete_by(x, F, spread, lo)
+            done.append((lo, hi, F, block.moved, block.weights))
+        return done
+
+
+def cost_of(noise: float, variance: np.ndarray) -> np.ndarray:
+    """Return what cores cost by their variances: noise over signal."""
+    usual = CORRELATED * noise
+    return np.asarray(usual / np.maximum(variance, usual / DEAREST + np.finfo(float).tiny))
+
+
+def rows_of(x: np.ndarray, n_threads: int, missing: bool = False) -> Source:
+    """Return samples that are counted from their origin, in their unit, as a source."""
+    return Source(x, origin=np.zeros(1), unit=1.0, n_jobs=n_threads, missing=missing)
+
+
+def swept(source: Source, state: State, weights: np.ndarray) -> State:
+    """Return a state after one sweep of least squares."""
+    modes = [n for n, U in enumerate(state.factors) if U is not None]
+    if not modes:
+        return state
+    Q = narrowed(state.basis(modes[0]), source.dtype)
+    sweep = SweepPass(source.at(state.mean, state.factors), modes[0], sketch=Q)
+    part = source.reduce(sweep, weights=weights)
+    part.sums.first, part.log_weights = weighted_sum(weights, source.X), [np.log(weights)]
+    with single_blas():
+        return next_state(source, state, part, "weighted")
+
+
+@dataclass(frozen=True, eq=False)
+class Guess:
+    """What is expected of some samples so far, and what that makes expected of them."""
+
+    model: Model
+    cores: np.ndarray
+    expected: np.ndarray
+    noise: float
+
+
+@dataclass(frozen=True, eq=False)
+class Learner:
+    """Some samples, with their gaps, counted from a place; from them it is learned."""
+
+    x: np.ndarray
+    weights: np.ndarray
+    place: np.ndarray
+    n_threads: int
+
+    def begun(self, y: np.ndarray, ranks: tuple[Rank, ...]) -> State:
+        """Return 2DSVD of the samples, completed so."""
+        return spectral(rows_of(y, self.n_threads), ranks, weights=self.weights)
+
+    def guess(
+        self, state: State, y: np.ndarray, F: np.ndarray | None = None, noise: float = 0.0
+    ) -> Guess:
+        """Return what samples tell that were completed so, by ``F``, which leaves this noise.
+
+        Without ``F``, what the state leaves of them is added to the noise.
+        """
+        model = Model(state.mean, state.factors, y.dtype)
+        cores = model.projected(y - model.m)
+        if F is None:
+            F = model.expected(cores)
+            noise += float(np.square(y - F).mean())
+        mean_square = (self.weights / self.weights.sum()).astype(y.dtype) @ np.square(
+            cores.reshape(len(y), -1)
+        )
+        variance = mean_square.reshape(model.core_shape).astype(np.float64)
+        return Guess(replace(model, prior=cost_of(noise, variance)), cores, F, noise)
+
+    def scale(self, guess: Guess) -> np.ndarray:
+        """Return how far cells stray."""
+        return spread_of((self.x - guess.expected)[self.weights > 0])
+
+    def model(self, guess: Guess, bandwidth: float | None) -> Model:
+        """Return what is expected, with cells in doubt that stray so far."""
+        if bandwidth is None or math.isinf(bandwidth):
+            return guess.model
+        return guess.model.doubting(self.scale(guess), bandwidth)
+
+    def some(self, chosen: np.ndarray) -> Learner:
+        """Return some of the samples."""
+        return replace(self, x=self.x[chosen], weights=self.weights[chosen])
+
+    def better(self, guess: Guess, bandwidth: float | None) -> Guess:
+        """Complete the samples and learn from them."""
+        model = self.model(guess, bandwidth)
+        y, F, squares, cells = np.empty_like(self.x), np.empty_like(self.x), 0.0, 0.0
+        torn = rows_of(self.x, self.n_threads, missing=True)
+        for rows in torn.map(StepsPass(model), cores=guess.cores):
+            for lo, hi, expected, moved, seen in rows:
+                w = self.weights[lo:hi]
+                squares += float(w @ np.square(moved).reshape(hi - lo, -1).sum(axis=1))
+                cells += float(w @ seen) * model.m.size
+                F[lo:hi] = expected
+                # What is seen of a sample stands for what is not.
+                y[lo:hi] = expected + moved * by_sample(1 / np.maximum(seen, LEAST), moved)
+        start = State(model.mean, model.factors)  # type: ignore[arg-type]
+        state = swept(rows_of(y, self.n_threads), start, self.weights)
+        return self.guess(state, y, F, squares / cells)
+
+    def best(self, guess: Guess, bandwidth: float | None, rounds: int) -> Guess:
+        """Learn in rounds until what is expected no longer moves."""
+        for _ in range(rounds):
+            before, guess = guess, self.better(guess, bandwidth)
+            moved = float(np.square(guess.expected - before.expected).mean())
+            if moved <= STILL * guess.noise:
+                break
+        return guess
+
+    def taught(self, guess: Guess, bandwidth: float | None, rounds: int | None = None) -> Guess:
+        """Learn, with cells in doubt at bandwidths that narrow and widen again."""
+        if bandwidth is None:
+            return self.best(guess, None, rounds or ROUNDS)
+        for share in TIGHTENING:
+            guess = self.best(guess, share * bandwidth, rounds or DOUBTING)
+        return guess
+
+    def start(self, ranks: tuple[Rank, ...], bandwidth: float | None) -> Guess:
+        """Return what is expected at first."""
+        # Gross errors do not begin; of vectors, whose few directions may all be those of what is
+        # wrong, nothing that is far from the median.
+        far = None if bandwidth is None else bandwidth * (1 if self.x.ndim == 2 else GROSS)
+        y = filled(self.x, far)
+        return self.guess(self.begun(y, ranks), y)
+
+
+def drawn_from(
+    source: CompletedSource, ranks: tuple[Rank, ...], weights: np.ndarray | None
+) -> Learner:
+    """Draw some samples that count."""
+    counting = np.arange(source.n_samples) if weights is None else np.flatnonzero(weights)
+    largest = max((k for k in ranks if isinstance(k, int)), default=0)
+    size = min(DRAWN, DRAWN_BYTES // (8 * math.prod(source.sample_shape)))
+    size = max(FEWEST, 2 * largest, size)
+    places = np.linspace(0, len(counting) - 1, min(size, len(counting))).astype(int)
+    drawn = counting[np.unique(places)]
+    x, squares = np.empty((len(drawn), *source.sample_shape), source.dtype), np.empty(len(drawn))
+    for lo, hi, block in source.inner.chosen(drawn).blocks(0, len(drawn)):
+        x[lo:hi] = block
+    # Those that do not count have no say in where it begins.
+    place = usual(x[choose_pilots(len(x), source.sample_shape)])
+    step = max(1, CACHED // x[0].nbytes)
+    with np.errstate(over="ignore", invalid="ignore"):
+        x -= place.astype(source.dtype)
+        for lo in range(0, len(x), step):
+            squares[lo : lo + step] = row_squares(whole(x[lo : lo + step]))
+    if single_holds(squares, float(np.median(squares))):
+        # What is expected need not be known to more digits than samples tell of it.
+        x = x.astype(SINGLE)
+    w = np.ones(len(drawn)) if weights is None else weights[drawn]
+    return Learner(x, w, place, source.n_threads)
+
+
+def filled(x: np.ndarray, bandwidth: float | None) -> np.ndarray:
+    """Return samples with their gaps, and cells that stray too far from it, at their place."""
+    y = whole(x)
+    if bandwidth is not None and math.isfinite(bandwidth):
+        model = Model(np.zeros(x.shape[1:]), None, x.dtype).doubting(spread_of(x), bandwidth)
+        step = max(1, CACHED // x[0].nbytes)
+        with np.errstate(over="ignore", invalid="ignore"):
+            for few in (slice(lo, lo + step) for lo in range(0, len(x), step)):
+                model.weighed(y[few], model.spread(x[few], np.zeros_like(x[few])))
+    return y
