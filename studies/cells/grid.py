@@ -2,15 +2,17 @@
 
 ``subspace`` is the error of held-out clean samples over that of the fit with all cells, ``cells``
 the error at the missing cells over that of its reconstruction, ``cost`` the time of the fit over
-that of the plain fit to the whole samples, one after the other in one process. Palms were set
-aside while the defaults were chosen, LFW but for how closely the cores of a fit are found.
+that of the plain fit to the whole samples, one after the other in one process. LFW was set aside
+while the defaults were chosen, but for how closely the cores of a fit are found; palms were, until
+samples were looked for that stray as a whole; of the small and the hyperspectral sets, two draws
+had been looked at when the rule that chooses the ranks was made.
 """
 
 from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -26,7 +28,10 @@ from studies.records import Trial
 
 __all__ = ["CASES", "SETS", "Cells"]
 
-SETS = ("ORL", "Yale", "USPS", "LFW colour", "palms", "MNIST")
+# These come inside packages.
+SMALL = ("faces 25 x 25", "digits 8 x 8")
+
+SETS = ("ORL", "Yale", "USPS", "LFW colour", "palms", "MNIST", *SMALL, "hyperspectral lines")
 # Peers take minutes each: last, and not on all sets.
 PEERS, COMPARED = ("soft-impute", "KNN", "partial_tucker", "pursuit"), ("ORL",)
 MISSING = ("CorrTensor", *PEERS[:3])
@@ -47,6 +52,8 @@ CASES: dict[str, tuple[str, ...]] = {
 
 # From this change on, in the range of the values, a cell is bad.
 CHANGED = 0.1
+# A fit is run so often, a peer's once: the least time counts.
+RUNS = 2
 
 
 @lru_cache(maxsize=1)
@@ -60,10 +67,25 @@ def samples(name: str, folder: Path) -> np.ndarray:
         return np.asarray(ct.datasets.load_lfwcrop(folder).images)[:600] / 255.0
     if name == "MNIST":
         return np.asarray(ct.datasets.load_mnist(folder).images)[:600] / 255.0
+    if name == "faces 25 x 25":
+        faces = ct.datasets.load_faces()
+        return np.asarray(faces.images[faces.target == 1], float)
+    if name == "digits 8 x 8":
+        return ct.datasets.load_digits().images[:600] / 16.0
+    if name == "hyperspectral lines":
+        return hyperspectral()
     file_name = {"palms": "palm.npz", "USPS": "usps_subset.npz"}[name]
     with np.load(folder / file_name, allow_pickle=False) as file:
         images = next(file[key] for key in file.files if file[key].ndim == 3)
     return (images[:600] - images.min()) / np.ptp(images)
+
+
+def hyperspectral() -> np.ndarray:
+    """Return the lines of Indian Pines, 145 of 145 pixels and 200 bands, in [0, 1]."""
+    from tensorly.datasets import load_indian_pines
+
+    cube = np.asarray(load_indian_pines().tensor, float)
+    return (cube - cube.min()) / np.ptp(cube)
 
 
 def ranks_of(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -129,16 +151,12 @@ class Cells:
         order = rng.permutation(len(X))
         A, B = X[order[: 3 * len(X) // 4]], X[order[3 * len(X) // 4 :]]
         Y, bad = spoil(A, str(trial.case["wrong"]), rng)
-        ranks, began = ranks_of(X.shape[1:]), time.process_time()
-        whole = ct.CorrTensor(ranks).fit(A)
-        plain = time.process_time() - began
+        ranks = ranks_of(X.shape[1:])
         oracle = ct.make("MPCA", ranks).fit(A)
-        began = time.process_time()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            model, filled = fitted(trial.method, Y, ranks)
-        cost = (time.process_time() - began) / plain
-        record = {"cost": cost, "n_iter": int(model.n_iter_)}
+        whole, plain = timed(lambda: ct.CorrTensor(ranks).fit(A), RUNS)
+        runs = 1 if trial.method in PEERS else RUNS
+        (model, filled), ours = timed(lambda: fitted(trial.method, Y, ranks), runs)
+        record = {"cost": ours / plain, "n_iter": int(model.n_iter_)}
         if not trial.method.startswith(("soft", "KNN", "partial")):
             found = np.square(missed(model, B)).sum()
             record["subspace"] = float(found / np.square(missed(whole, B)).sum())
@@ -152,6 +170,18 @@ class Cells:
             changed = np.abs(Y - A)[good] > CHANGED
             record["auc"] = float(roc_auc_score(changed.ravel(), away[good].ravel()))
         return record
+
+
+def timed(task: Callable[[], Any], runs: int) -> tuple[Any, float]:
+    """Return what a task makes, and the least processor time that it took."""
+    seconds = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(runs):
+            began = time.process_time()
+            made = task()
+            seconds.append(time.process_time() - began)
+    return made, min(seconds)
 
 
 def fitted(method: str, Y: np.ndarray, ranks: tuple[int, ...]) -> tuple[Any, np.ndarray | None]:

@@ -22,7 +22,8 @@ the modes. *Subspace* is the error of the held-out, clean samples over that of t
 cells; *cells* the error at the missing cells over that of the reconstruction from all cells; *AUC*
 how well the residuals tell cells that were changed by more than a tenth of the range from others;
 *cost* the processor time over that of the plain robust fit of the whole samples, in one process.
-Palms were set aside while defaults were chosen, LFW but for one of them. What has no row was not
+LFW was set aside while defaults were chosen, but for one of them, and palms but for another; two
+draws of the small and of the hyperspectral sets were in view for a third. What has no row was not
 run yet: `make cells OUT=docs` goes on where it was stopped. Means of three draws, of peers the
 first; **bold** misses its bar:
 subspace 1.01 with nothing wrong; 1.005, 1.01, 1.02 with 20, 40, 60 % missing, 1.005 with blocks
