@@ -468,7 +468,7 @@ FAULTS = [
     Fault(
         "a verdict that hangs on the ranks is kept for other ranks",
         "corr_tensor.py",
-        "        if all(math.isnan(group.keeping) for group in verdict.groups):",
+        "        if all(math.isnan(group.gain) for group in verdict.groups):",
         "        if True:",
         "path",
     ),
@@ -640,7 +640,7 @@ FAULTS = [
     ),
     Fault(
         "samples that were not looked at are all kept",
-        "_robust/search.py",
+        "_robust/verdict.py",
         "beyond = self.kept & (away > split.cut)",
         "beyond = np.zeros(len(away), dtype=bool)",
         "search",
@@ -648,7 +648,7 @@ FAULTS = [
     Fault(
         "what rejecting costs is not asked",
         "_robust/search.py",
-        "rejected=keeping > rejecting,",
+        "rejected=gain > 0,",
         "rejected=True,",
         "search",
     ),
@@ -671,6 +671,20 @@ FAULTS = [
         "_robust/completion.py",
         "proposed = splits.isolated() or splits.likeliest()",
         "proposed = None",
+        "cells",
+    ),
+    Fault(
+        "strays are judged by what they taught",
+        "_robust/completion.py",
+        "judged[np.flatnonzero(proposed.kept)[::2]] = False",
+        "judged[proposed.kept] = False",
+        "cells",
+    ),
+    Fault(
+        "more samples stray than may be rejected",
+        "_robust/search.py",
+        "if group.rejected and weights[~split.kept].sum() > self.share * weights.sum():",
+        "if False:",
         "cells",
     ),
     Fault(

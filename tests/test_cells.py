@@ -11,6 +11,9 @@ from sklearn.frozen import FrozenEstimator
 
 import corrtensor as ct
 from corrtensor._robust.cells import ROUGHLY, Model, spread_of
+from corrtensor._robust.isolation import Split
+from corrtensor._robust.learning import rows_of
+from corrtensor._robust.search import Judge
 from corrtensor.tasks._subspace import sample_weights
 
 ORDERS = (1, 2, 3, 4)
@@ -402,11 +405,12 @@ def test_strokes_are_no_errors(rank):
     assert left_out(doubting, X[200:]) < 1.01 * left_out(plain, X[200:])
 
 
-def test_ranks_that_follow_errors_doubt_nothing_and_say_so(images):
+@pytest.mark.parametrize("scale", ["auto", "median", None])
+def test_ranks_that_follow_errors_doubt_nothing_and_say_so(images, scale):
     # More than the start is learned from.
     bad, _ = spoil(np.concatenate([images] * 3), missing=0, bad=0.05)
     with pytest.warns(UserWarning, match=r"cores of \(6, 5\) follow most .* smaller ranks") as told:
-        model = ct.CorrTensor((6, 5), cells=True).fit(bad)
+        model = ct.CorrTensor((6, 5), cells=True, scale=scale).fit(bad)
     assert told[0].filename == __file__
     assert (model.cell_weights(bad) == 1).all()
     assert_array_equal(model.repair(bad), bad)
@@ -479,11 +483,89 @@ def test_samples_do_not_stray_by_bad_cells(seed):
         assert not ct.CorrTensor((3, 3), cells=True).fit(Y).diagnostics_["groups"]
 
 
-def test_no_sample_strays_where_none_may_be_rejected():
+@pytest.mark.parametrize("n", [240, 1200])
+@pytest.mark.parametrize("options", [{"breakdown": 0}, {"breakdown": 0.1}, {"scale": "median"}])
+def test_no_sample_strays_where_none_may_be_rejected(n, options):
+    _, salted = pictures(n, n // 5)
+    model = ct.CorrTensor((3, 3), cells=True, **options).fit(salted)
+    assert not model.diagnostics_["groups"]
+
+
+def test_weights_count_in_how_many_may_be_rejected():
+    """A fifth of the samples, but five ninths of the weight."""
     _, salted = pictures(240, 48)
-    for options in ({"breakdown": 0}, {"breakdown": 0.1}, {"scale": "median"}):
-        model = ct.CorrTensor((3, 3), cells=True, **options).fit(salted)
-        assert not any(group.rejected for group in model.diagnostics_["groups"])
+    w = np.where(np.arange(240) < 48, 5.0, 1.0)
+    model = ct.CorrTensor((3, 3), cells=True).fit(salted, sample_weight=w)
+    (group,) = model.diagnostics_["groups"]
+    assert_array_equal(group.samples, np.arange(48))
+    assert str(group).endswith("kept, as they exceed breakdown")
+    # They teach, too.
+    told = ct.CorrTensor((3, 3), cells=True, breakdown=0).fit(salted, sample_weight=w)
+    assert_array_equal(model.cell_scale_, told.cell_scale_)
+    assert_array_equal(model.weights_, told.weights_)
+
+
+def test_what_the_search_rejects_counts_in_how_many_may_stray():
+    _, salted = pictures(300, 80)
+    salted[80:140] *= 50
+    model = ct.CorrTensor((3, 3), cells=True, breakdown=0.4).fit(salted)
+    assert_array_equal(np.flatnonzero(model.weights_ < 0.5), np.arange(80, 140))
+    model = ct.CorrTensor((3, 3), cells=True).fit(salted)
+    assert_array_equal(np.flatnonzero(model.weights_ < 0.5), np.arange(140))
+
+
+@pytest.mark.parametrize("size", [1.0, 3.0])
+def test_a_group_that_strays_may_be_good(size):
+    """Moving frames beside still ones: a fit without them tells the most of all worse."""
+    rng = np.random.default_rng(0)
+    A, B = (np.linalg.qr(rng.normal(size=(12, 3)))[0] for _ in range(2))
+    sizes = np.repeat([0.1, size], [110, 90])[:, None, None]
+    X = A @ (sizes * rng.normal(size=(200, 3, 3))) @ B.T + 0.05 * rng.normal(size=(200, 12, 12))
+    kept = np.arange(200) < 110
+    split = Split(np.where(kept, 0.0, 1.0), kept, gap=3.0, distance=4.5, scale=0.2, cut=0.5)
+    judge = Judge((3, 3), ct.CorrTensor()._options(), share=0.5)
+    group = judge.group(rows_of(X, 1), split, np.ones(200))
+    assert not group.rejected
+    assert group.gain < 0
+    # Noise in their place is told by no fit.
+    X[110:] = rng.normal(size=(90, 12, 12))
+    group = judge.group(rows_of(X, 1), split, np.ones(200))
+    assert group.rejected
+    assert group.gain > 0
+
+
+@pytest.mark.parametrize("center", ["weighted", None])
+def test_samples_that_stray_are_judged_by_fits_like_the_one_asked_for(center):
+    _, salted = pictures(240, 48)
+    model = ct.CorrTensor((3, 3), cells=True, center=center).fit(salted)
+    assert_array_equal(np.flatnonzero(model.weights_ < 0.5), np.arange(48))
+
+
+def test_samples_that_show_nothing_do_not_stray():
+    _, salted = pictures(240, 48)
+    Y = np.concatenate([salted, np.full((300, 12, 12), np.nan)])
+    model = ct.CorrTensor((3, 3), cells=True).fit(Y)
+    assert_array_equal(np.flatnonzero(model.weights_ < 0.5), np.r_[:48, 240:540])
+    assert np.isfinite(model.outlier_scores_).all()
+
+
+@pytest.mark.parametrize("size", [1e-100, 1e100])
+def test_cells_are_doubted_in_any_unit(size):
+    _, salted = pictures(120)
+    usual = ct.CorrTensor((3, 3), cells=True).fit(salted).cell_weights(salted)
+    scaled = ct.CorrTensor((3, 3), cells=True).fit(size * salted).cell_weights(size * salted)
+    assert np.abs(usual - scaled).mean() < 1e-3
+
+
+@pytest.mark.parametrize("ranks", [0.95, 0.9, "auto"])
+def test_cells_are_doubted_where_ranks_come_by_themselves(ranks):
+    """Bad cells have their share of the variance: it must not make the ranks follow them."""
+    X, salted = pictures(150)
+    model = ct.CorrTensor(ranks, cells=True).fit(salted)
+    bad = np.abs(salted - X) > 0.3
+    weights = model.cell_weights(salted)
+    assert weights[bad].mean() < 0.2
+    assert weights[~bad].mean() > 0.95
 
 
 def test_how_far_a_sample_strays_is_the_mean_of_its_cells(images):
@@ -497,7 +579,7 @@ def test_how_far_a_sample_strays_is_the_mean_of_its_cells(images):
         seen = ~np.isnan(x)
         # No cell counts for more than two bandwidths.
         cells = [min(abs(c - 0.1) / w, 2) for c, w in zip(x[seen], width[seen], strict=True)]
-        assert_allclose(away[i], np.log(np.mean(cells)) if cells else -np.inf, rtol=1e-12)
+        assert_allclose(away[i], np.log(np.mean(cells) if cells else 1e-9), rtol=1e-12)
 
 
 def test_the_scale_of_a_cell_is_never_less_than_that_of_a_usual_one():

@@ -274,7 +274,7 @@ def test_noisy_blank_frames_are_no_majority_with_a_kind_that_hardly_varies(seed,
     blank = 0.02 * rng.normal(size=(count, 12, 12))
     verdict = verdict_on(np.concatenate([good, blank]))
     assert verdict.kept[:220].all()
-    assert all(str(group).endswith(search.EXCEED) for group in verdict.groups)
+    assert all(str(group).endswith(search.COPIES) for group in verdict.groups)
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.03])
@@ -337,10 +337,16 @@ def test_one_wild_sample_among_many():
 
 def test_a_group_says_what_became_of_it():
     group = search.Group(np.arange(3), False, 5.0, 6.0)
-    assert str(group).endswith(search.EXCEED)
-    assert str(search.replace(group, rejected=True)).endswith(": rejected")
-    close = search.replace(group, keeping=0.1, rejecting=0.2)
-    assert "kept, a close call" in str(close)
+    assert repr(search.replace(group, because="of it")) == (
+        "<Group: 3 samples lie apart from the others, 6.0 robust standard deviations off: "
+        "kept, as of it>"
+    )
+    assert str(search.replace(group, rejected=True)).endswith("off: rejected")
+    close = search.replace(group, gain=-0.1)
+    assert "kept, for the error of a typical sample does not fall" in str(close)
+    assert "(to 1.11 of it)" in str(close)
+    close = search.replace(group, gain=0.1, rejected=True)
+    assert "rejected, for the error of a typical sample falls" in str(close)
 
 
 def test_groups_of_two_kinds():
@@ -385,7 +391,7 @@ def test_a_group_a_little_larger_than_the_breakdown_is_told_but_kept():
     X = np.concatenate([X, outliers(rng, "noise", X, 140)])
     verdict = verdict_on(X, breakdown=0.2)
     assert verdict.kept.all()
-    assert str(verdict.groups[-1]).endswith(search.EXCEED)
+    assert str(verdict.groups[-1]).endswith(search.EXCEEDS)
     assert verdict_on(X, breakdown=0.24).kept.sum() == 460
 
 
@@ -399,8 +405,8 @@ def test_still_frames_do_not_make_moving_ones_outliers():
     assert verdict.kept.all()
     for group in verdict.groups:
         assert not group.rejected
-        assert group.keeping < group.rejecting
-        assert "kept, a close call" in str(group)
+        assert group.gain < 0
+        assert "rare kind: kept" in str(group)
 
 
 def test_weights_say_how_often_a_sample_counts_not_whether_it_is_good():

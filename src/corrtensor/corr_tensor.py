@@ -21,7 +21,8 @@ from corrtensor._engine.weights import times
 from corrtensor._robust.completed import CompletedSource
 from corrtensor._robust.completion import BANDWIDTH
 from corrtensor._robust.isolation import spread
-from corrtensor._robust.search import Judge, Verdict, search
+from corrtensor._robust.search import Judge, search
+from corrtensor._robust.verdict import Verdict
 from corrtensor.losses import Correntropy, Loss
 from corrtensor.subspace import MultilinearSubspace
 
@@ -226,21 +227,24 @@ class CorrTensor(MultilinearSubspace):
         if not 0 <= share <= 0.5:
             raise ValueError(f"breakdown={share!r} must lie from 0 to 0.5")
         if self.scale != "auto":
-            return super()._judge(source, ranks, options, sample_weight)
+            self._complete(source, ranks, sample_weight)
+            return sample_weight, None
         # What is missing must look like the rest before samples are compared.
         self._complete(source, ranks, sample_weight, doubt=False)
         known = {} if source.memory is None else source.memory
         verdict = known.get("verdict") or search(
             source, ranks, options, sample_weight, float(share)
         )
-        if all(math.isnan(group.keeping) for group in verdict.groups):
+        if all(math.isnan(group.gain) for group in verdict.groups):
             # The ranks were not asked: it holds for all of them.
             known["verdict"] = verdict
         prior = times(verdict.kept.astype(float), sample_weight)
-        judge = Judge(ranks, options, float(share))
+        w = np.ones(source.n_samples) if sample_weight is None else sample_weight
+        left = w @ verdict.kept
+        judge = Judge(ranks, options, (share * w.sum() - w.sum() + left) / left)
         if (stray := self._complete(source, ranks, prior, judge=judge)) is not None:
             assert isinstance(source, CompletedSource)  # noqa: S101
-            verdict = verdict.beside(stray, source.strays, sample_weight, float(share))
+            verdict = verdict.without_strays(stray, source.strays)
             prior = times(verdict.kept.astype(float), sample_weight)
         return prior, verdict
 

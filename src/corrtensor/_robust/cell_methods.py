@@ -19,7 +19,8 @@ from corrtensor._robust.cells import ROUGHLY, Block, Model, cell_weights, deviat
 from corrtensor._robust.completed import CompletedSource, NewSource
 from corrtensor._robust.completion import Completion, learned
 from corrtensor._robust.learning import cost_of
-from corrtensor._robust.search import Judge, Stray
+from corrtensor._robust.search import Judge
+from corrtensor._robust.verdict import Stray
 
 
 class CellMethods(SubspaceTransformer):

@@ -43,7 +43,7 @@ FOUND, ROUGHLY = 1e-2, 1e-1
 LEAST = 0.1
 # How far the cells of a sample stray on the average: none counts for more than so many bandwidths,
 # for a few gross errors make no bad sample.
-ASTRAY = 2.0
+ASTRAY, NOT_AT_ALL = 2.0, 1e-9
 
 
 def upper(rows: np.ndarray) -> np.ndarray:
@@ -221,13 +221,13 @@ class Model:
     def strays(self, x: np.ndarray, F: np.ndarray) -> np.ndarray:
         """Return the logarithm of how far each sample's cells stray on the average, in bandwidths.
 
-        Minus infinity where no cell is seen.
+        No less than a number that means not at all, also where no cell is seen.
         """
         with np.errstate(over="ignore", invalid="ignore"):
             T = np.abs((x - F) * self.narrow).reshape(len(x), -1)
         seen = np.maximum(T.shape[1] - np.count_nonzero(np.isnan(T), axis=1), 1)
         away = whole(np.minimum(T, ASTRAY, out=T), out=T).sum(axis=1, dtype=np.float64) / seen
-        return np.log(away, out=np.full(len(x), -np.inf), where=away > 0)
+        return np.log(np.maximum(away, NOT_AT_ALL))
 
     def weighed(
         self, R: np.ndarray, spread: np.ndarray

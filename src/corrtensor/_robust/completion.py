@@ -22,7 +22,8 @@ from corrtensor._robust.cells import SIGMA, Model, upper
 from corrtensor._robust.completed import CompletedSource
 from corrtensor._robust.isolation import Split, Splits
 from corrtensor._robust.learning import FEWEST, LONG, Guess, Learner, drawn_from, filled, rows_of
-from corrtensor._robust.search import Judge, Stray
+from corrtensor._robust.search import Judge
+from corrtensor._robust.verdict import Stray
 
 # Ranks beside those of the fit, as far as this share of a mode and these bytes of cores allow; and
 # with cells in doubt, where what is rare must not look bad.
@@ -31,7 +32,7 @@ WIDER_IN_DOUBT = 2.5
 # Which ranks serve is tried on so many samples, by this share of their cells, hidden: those beyond
 # the fit's only if they tell better by so many standard errors.
 TRIED, HIDDEN, SURELY = 100, 0.05, 2.0
-# A seed that users do not take for errors of their own making: 0 would hide just these.
+# Not 0: a script that spoils cells by default_rng(0) would spoil just those that are hidden.
 HIDING = 618033988
 # Bandwidth of a cell in robust standard deviations.
 BANDWIDTH = 4.0
@@ -81,6 +82,23 @@ def wider(
     )
 
 
+def numbers_of(learner: Learner, ranks: tuple[Rank, ...], in_doubt: bool) -> tuple[int | None, ...]:
+    """Return ranks as numbers, those that come by themselves from a share of the variance.
+
+    With cells in doubt no share takes more than half of a mode: bad cells vary, too.
+    """
+    shares = tuple(FIRST_SHARE if isinstance(k, str) else k for k in ranks)
+    if not any(isinstance(k, float) for k in shares):
+        return cast(tuple[int | None, ...], shares)
+    found = learner.begun(filled(learner.x, None), shares).ranks
+    limits = [max(1, int(MOST * a)) if in_doubt else a for a in learner.x.shape[1:]]
+    modes = zip(shares, found, limits, strict=True)
+    return tuple(
+        min(k, most) if isinstance(share, float) and k is not None else k
+        for share, k, most in modes
+    )
+
+
 def foretold(
     learner: Learner,
     ranks: tuple[int | None, ...],
@@ -93,10 +111,11 @@ def foretold(
     leaves of faces; where it leaves noise alone, they come to follow single cells.
     """
     few = slice(None, None, -(-len(learner.x) // TRIED))
-    x, torn = learner.x[few], learner.x.copy()
+    x = learner.x[few]
     hidden = (np.random.default_rng(HIDING).random(x.shape) < HIDDEN) & ~np.isnan(x)
     if more == ranks or not hidden.any():
         return learner.taught(learner.start(ranks, bandwidth), bandwidth, LONG)
+    torn = learner.x.copy()
     torn[few][hidden] = np.nan
     blind = replace(learner, x=torn)
     wide = blind.taught(blind.start(more, bandwidth), bandwidth)
@@ -119,12 +138,12 @@ def apart(
     teach: Callable[[Learner], Guess],
     bandwidth: float,
     least: float,
-) -> tuple[np.ndarray, Split, Source] | None:
+) -> tuple[Split, Source] | None:
     """Find a group whose cells stray as a whole.
 
     Proposed is what is beyond the likeliest gap. Every other one of the rest then teaches, and the
-    others and the group are judged: nobody by what he taught. Returned are the places of those who
-    were judged, how they split, and the samples as completed by what half of the rest expect.
+    others and the group are judged: nobody by what he taught. Returned is how all split, and all
+    as completed by what these expect.
     """
     splits = Splits(learner.model(guess, bandwidth).strays(learner.x, guess.expected), least)
     proposed = splits.isolated() or splits.likeliest()
@@ -134,13 +153,18 @@ def apart(
     judged[np.flatnonzero(proposed.kept)[::2]] = False
     if np.count_nonzero(~judged) < FEWEST:
         return None
-    half, x = learner.some(~judged), learner.x[judged]
+    half = learner.some(~judged)
     model = half.model(teach(half), bandwidth)
-    block = model.found(x)[1]
-    split = Splits(model.strays(x, block.expected), least - len(half.x)).isolated()
+    block = model.found(learner.x)[1]
+    away = model.strays(learner.x, block.expected)
+    split = Splits(away[judged], least - len(half.x)).isolated()
     if split is None:
         return None
-    return np.flatnonzero(judged), split, rows_of(block.x, learner.n_threads)
+    kept = ~judged
+    kept[judged] = split.kept
+    # Counted from the origin again: where there is no mean, that is the centre.
+    rows = rows_of(block.x + learner.place.astype(block.x.dtype), learner.n_threads)
+    return replace(split, values=away, kept=kept), rows
 
 
 def learned(
@@ -155,11 +179,7 @@ def learned(
     A group of them whose cells stray as a whole does not teach, if ``judge`` rejects it.
     """
     learner, shape = drawn_from(source, ranks, weights), source.sample_shape
-    # Shares of variance become numbers; where ranks come by themselves, they are not yet known.
-    own = tuple(FIRST_SHARE if isinstance(k, str) else k for k in ranks)
-    if any(isinstance(k, float) for k in own):
-        own = learner.begun(filled(learner.x, None), own).ranks
-    own = cast(tuple[int | None, ...], own)
+    own = numbers_of(learner, ranks, bandwidth is not None)
     core = tuple(a if k is None else k for a, k in zip(shape, own, strict=True))
     if bandwidth is not None and math.prod(core) > MOST_NUMBERS * math.prod(shape):
         warnings.warn(FOLLOWED.format(core=core, shape=shape), UserWarning, stacklevel=9)
@@ -167,26 +187,26 @@ def learned(
     times = WIDER if bandwidth is None else WIDER_IN_DOUBT
     more = wider(own, shape, source.n_samples, times)
     guess, stray = foretold(learner, own, more, bandwidth), None
-    if judge is not None and bandwidth is not None and math.isfinite(bandwidth):
-        n, found = len(learner.x), guess.model.core_shape
-        chosen = tuple(None if k is None else c for k, c in zip(own, found, strict=True))
+    if judge is not None and judge.share > 0 and bandwidth is not None and math.isfinite(bandwidth):
+        modes = zip(own, guess.model.core_shape, strict=True)
+        serving = tuple(None if k is None else found for k, found in modes)
 
         def teach(some: Learner) -> Guess:
-            long = LONG if chosen == own else None
-            return some.taught(some.start(chosen, bandwidth), bandwidth, long)
+            long = LONG if serving == own else None
+            return some.taught(some.start(serving, bandwidth), bandwidth, long)
 
-        # A share of those drawn is that of all but for chance.
-        least = (1 - judge.breakdown) * n - math.sqrt(n) * (n < source.n_samples)
+        least = (1 - judge.share) * len(learner.x)
         if (seen := apart(learner, guess, teach, bandwidth, least)) is not None:
-            places, split, rows = seen
-            stray = Stray(judge.group(rows, split), split)
-            if stray.group.rejected:
-                learner = learner.some(np.delete(np.arange(n), places[~split.kept]))
+            split, rows = seen
+            group = judge.group(rows, split, learner.weights)
+            stray = Stray(learner.drawn, split, group)
+            if group.rejected:
+                learner = learner.some(split.kept)
                 guess = teach(learner)
     mean = source.origin + source.unit * (learner.place + guess.model.mean)
     assert guess.model.factors is not None  # noqa: S101
     made = Completion(mean, guess.model.factors, np.asarray(guess.model.prior))
     if bandwidth is None:
         return made, None
-    scale = (source.unit * learner.scale(guess)).astype(np.float64)
+    scale = source.unit * learner.scale(guess).astype(np.float64)
     return replace(made, scale=scale, bandwidth=bandwidth), stray

@@ -93,10 +93,14 @@ class Guess:
 
 @dataclass(frozen=True, eq=False)
 class Learner:
-    """Some samples, with their gaps, counted from a place; from them it is learned."""
+    """Some samples that were drawn, with their gaps, counted from a place; it is learned from them.
+
+    ``drawn`` are their numbers among all.
+    """
 
     x: np.ndarray
     weights: np.ndarray
+    drawn: np.ndarray
     place: np.ndarray
     n_threads: int
 
@@ -134,7 +138,8 @@ class Learner:
 
     def some(self, chosen: np.ndarray) -> Learner:
         """Return some of the samples."""
-        return replace(self, x=self.x[chosen], weights=self.weights[chosen])
+        few = {name: getattr(self, name)[chosen] for name in ("x", "weights", "drawn")}
+        return replace(self, **few)
 
     def better(self, guess: Guess, bandwidth: float | None) -> Guess:
         """Complete the samples and learn from them."""
@@ -203,7 +208,7 @@ def drawn_from(
         # What is expected need not be known to more digits than samples tell of it.
         x = x.astype(SINGLE)
     w = np.ones(len(drawn)) if weights is None else weights[drawn]
-    return Learner(x, w, place, source.n_threads)
+    return Learner(x, w, drawn, place, source.n_threads)
 
 
 def filled(x: np.ndarray, bandwidth: float | None) -> np.ndarray:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -16,12 +16,13 @@ from corrtensor._engine.arrays.source import Source
 from corrtensor._engine.passes import LARGEST_SQUARE, EachPass
 from corrtensor._engine.products import row_squares
 from corrtensor._engine.ranks import Rank
-from corrtensor._engine.solver import solve
+from corrtensor._engine.solver import rounding_of, solve
 from corrtensor._engine.start import spectral
 from corrtensor._engine.state import Options
 from corrtensor._engine.threads import at_once, single_blas
 from corrtensor._robust.isolation import FAR, Split, Splits
 from corrtensor._robust.metric import SAMPLES, Frame, Metric, count_copies, see
+from corrtensor._robust.verdict import Group, Verdict
 from corrtensor.losses import Power
 from corrtensor.losses.scale import ranked
 
@@ -42,84 +43,8 @@ FEWEST = 10
 WEISZFELD = 20
 # Bytes measured at a time.
 CACHED = 1 << 20
-EXCEED = "kept, as they exceed breakdown, or do so where copies count once"
-
-
-@dataclass(frozen=True)
-class Group:
-    """Samples that lie apart from the others, and what became of them; ``str`` puts it in words.
-
-    ``gap`` counts in mean excesses of the others' tail, ``distance`` in robust standard deviations;
-    ``keeping`` and ``rejecting`` are the costs of a group in doubt (``docs/method.md``, section 6).
-    """
-
-    samples: np.ndarray
-    rejected: bool
-    gap: float
-    distance: float
-    keeping: float = math.nan
-    rejecting: float = math.nan
-
-    def __str__(self) -> str:
-        what = "1 sample lies" if len(self.samples) == 1 else f"{len(self.samples)} samples lie"
-        text = f"{what} apart from the others, {self.distance:.1f} robust standard deviations off"
-        if math.isnan(self.keeping):
-            return f"{text}: {'rejected' if self.rejected else EXCEED}"
-        return (
-            f"{text}, but may be of a rare kind: {'rejected' if self.rejected else 'kept'}, a "
-            f"close call. Keeping costs the others a factor {math.exp(self.keeping):.2f} in error, "
-            f"rejecting costs all {math.exp(self.rejecting):.2f}"
-        )
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """Which samples count; how far off rejected ones are, and which were looked at and kept."""
-
-    kept: np.ndarray
-    scores: np.ndarray
-    accepted: np.ndarray
-    groups: tuple[Group, ...] = ()
-
-    def largest_good(self, s: np.ndarray, noise: float) -> float:
-        """Return the largest squared residual of a sample that is kept and not apart by it."""
-        kept = s[self.kept]
-        apart = Splits(np.log(np.maximum(kept, noise)), len(kept) / 2).isolated()
-        if apart is None or not apart.beyond_doubt:
-            return float(kept.max())
-        return float(max(kept[apart.kept].max(), s[self.accepted].max()))
-
-    def without(self, group: Group, split: Split, metric: Metric, source: Source) -> Verdict:
-        """Reject a group: of the samples asked those that were judged, of all others by the cut."""
-        away = np.concatenate(source.reduce(EachPass(metric.measure)).squares)
-        away[self.accepted] = split.values
-        beyond = self.kept & (away > split.cut)
-        scores = np.where(beyond, away / split.scale, self.scores)
-        groups = (*self.groups, replace(group, samples=np.flatnonzero(beyond)))
-        return Verdict(self.kept & ~beyond, scores, self.accepted[split.kept], groups)
-
-    def beside(
-        self, stray: Stray, away: np.ndarray, counting: np.ndarray | None, breakdown: float
-    ) -> Verdict:
-        """Decide on all samples whose cells stray beyond a cut, as was decided on some of them."""
-        beyond = self.kept & (away > stray.split.cut)
-        kept = self.kept & ~beyond
-        w = np.ones(len(kept)) if counting is None else counting
-        rejected = stray.group.rejected and w @ ~kept <= breakdown * w.sum()
-        group = replace(stray.group, samples=np.flatnonzero(beyond), rejected=bool(rejected))
-        groups = (*self.groups, group)
-        if not rejected:
-            return replace(self, groups=groups)
-        far = (away - np.median(away[kept])) / stray.split.scale
-        scores = np.where(beyond, far, self.scores)
-        return Verdict(kept, scores, self.accepted[kept[self.accepted]], groups)
-
-
-class Stray(NamedTuple):
-    """A group whose cells stray as a whole, and the split that tells who else belongs to it."""
-
-    group: Group
-    split: Split
+# Why a group is kept.
+EXCEEDS, COPIES = "they exceed breakdown", "they are the majority where copies count once"
 
 
 def near(d: np.ndarray) -> np.ndarray:
@@ -209,8 +134,8 @@ class Asked:
         If it is so beyond doubt, it is rejected. Else its size is the evidence, and samples that
         are alike have one vote together: if it is the majority then, it is kept, and if the others
         are as foreign to it as it is to them, rejected. Else it may be of a rarer kind, or of one
-        that varies more, as moving frames do beside still ones: then rejecting it must cost less
-        than keeping it.
+        that varies more, as moving frames do beside still ones: then all samples must be told
+        better, in the mean of logarithms, by a fit to the others.
         """
         kept = split.kept
         group = Group(np.flatnonzero(~kept), True, split.gap, split.distance)
@@ -219,44 +144,52 @@ class Asked:
         entries = see(self.source, np.ones(len(kept)))[1]
         votes = 1 / count_copies(entries, ALIKE)
         if votes[~kept].sum() > MAJORITY * votes.sum():
-            return replace(group, rejected=False)
+            return replace(group, rejected=False, because=COPIES)
         if self.is_foreign(split, entries):
             return group
 
         def errors(ranks: tuple[Rank, ...], w: np.ndarray) -> tuple[tuple[Rank, ...], np.ndarray]:
             start = spectral(self.source, ranks, centered=options.center is not None, weights=w)
+            assert start.norms is not None  # noqa: S101
+            # What rounding leaves tells nothing.
+            noise = rounding_of(start.norms, self.source.dtype, None) * self.source.unit**2
             fit = solve(self.source, start, Power(2.0), options.brief(1), w)
-            return start.ranks, fit.residuals + np.finfo(float).tiny
+            return start.ranks, fit.residuals + noise + np.finfo(float).tiny
 
         fixed, joint = errors(ranks, np.ones(len(kept)))
-        own = errors(fixed, kept.astype(float))[1]
-        keeping = math.log(joint[kept].mean() / own[kept].mean())
-        rejecting = math.log(own.mean() / joint.mean())
-        return replace(group, rejected=keeping > rejecting, keeping=keeping, rejecting=rejecting)
+        gain = float(np.log(joint / errors(fixed, kept.astype(float))[1]).mean())
+        return replace(group, rejected=gain > 0, gain=gain)
 
     def is_foreign(self, split: Split, entries: np.ndarray) -> bool:
         """Tell whether the others are far from a group, or it is surely no kind of its own."""
         group = ~split.kept
         if self.are_few(group):
-            # So few cannot tell. Twice as far off will do, or copies of one sample.
+            # So few cannot tell. Twice as far off will do, or copies of one sample, and more of
+            # them than chance would make in samples drawn with replacement.
             copies = count_copies(entries, COPY)[group]
-            same = copies.min() >= len(copies) and self.times[group].sum() > 1
-            return split.distance >= 2 * FAR or bool(same)
+            many = len(copies) > 1 or self.times[group].sum() >= FEWEST
+            return split.distance >= 2 * FAR or bool(copies.min() >= len(copies) and many)
         return bool(np.quantile(self.judged_by(group, FINE)[1][split.kept], 0.1) > 0)
 
 
 @dataclass(frozen=True)
 class Judge:
-    """Decides on a group that was found otherwise than by the metric, for a fit at some ranks."""
+    """Decides on a group that was found otherwise than by the metric, for a fit at some ranks.
+
+    ``share`` is the largest one of the weight of the samples that may be rejected.
+    """
 
     ranks: tuple[Rank, ...]
     options: Options
-    breakdown: float
+    share: float
 
-    def group(self, rows: Source, split: Split) -> Group:
+    def group(self, rows: Source, split: Split, weights: np.ndarray) -> Group:
         """Return what becomes of samples, in a source, that are apart by a split."""
         asked = Asked(rows, split.values, np.ones(rows.n_samples))
-        return asked.judge(split, self.ranks, self.options)
+        group = asked.judge(split, self.ranks, self.options)
+        if group.rejected and weights[~split.kept].sum() > self.share * weights.sum():
+            return replace(group, rejected=False, because=EXCEEDS)
+        return group
 
 
 @dataclass(frozen=True)
@@ -344,18 +277,20 @@ def search(
     with single_blas():
         while True:
             some = source.chosen(verdict.accepted)
-            told = away[verdict.accepted], times[verdict.accepted]
-            asked = Asked(in_single(some, told[0]), *told)
+            how = away[verdict.accepted], times[verdict.accepted]
+            asked = Asked(in_single(some, how[0]), *how)
             found = asked.find(least)
             if found is not None and asked.source is not some:
                 # What is rejected, and how far off it is, single precision does not decide.
-                asked = Asked(some, *told)
+                asked = Asked(some, *how)
                 found = asked.find(least)
             if found is None:
                 return verdict
             group = asked.judge(found[0], ranks, options)
             further = verdict.without(group, *found, source) if group.rejected else verdict
             if not group.rejected or counting @ ~further.kept > breakdown * counting.sum():
-                group = replace(group, samples=verdict.accepted[group.samples], rejected=False)
+                because = EXCEEDS if group.rejected else group.because
+                group = replace(group, samples=verdict.accepted[group.samples])
+                group = replace(group, rejected=False, because=because)
                 return replace(verdict, groups=(*verdict.groups, group))
             verdict = further

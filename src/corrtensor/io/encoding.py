@@ -40,7 +40,7 @@ RECORDS: Mapping[str, str] = MappingProxyType(
         "State": "corrtensor._engine.solver",
         "Snapshot": "corrtensor._engine.solver",
         "Labels": "corrtensor._engine.labels",
-        "Group": "corrtensor._robust.search",
+        "Group": "corrtensor._robust.verdict",
         "Completion": "corrtensor._robust.completion",
     }
 )
