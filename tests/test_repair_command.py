@@ -163,6 +163,18 @@ def test_colour_alpha_and_another_size(tmp_path, scenes):
     assert np.abs(pictures[0][2:6, 2:6].astype(float) - rgb[0, 2:6, 2:6]).mean() < 20
 
 
+def test_what_is_no_sample_of_the_kind_is_named(tmp_path, scenes):
+    X = scenes[0].copy()
+    X[:7] = np.random.default_rng(0).random(X[:7].shape)
+    np.save(tmp_path / "x.npy", X)
+    said = run("repair", tmp_path / "x.npy", "-o", tmp_path / "y.npy")
+    words = " ".join(said.stderr.split())
+    assert f"hardly be repaired, 7 of {len(X)} samples: 0, 1, 2, 3, 4, ...; corrtensor" in words
+    np.save(tmp_path / "x.npy", scenes[0])
+    said = run("repair", tmp_path / "x.npy", "-o", tmp_path / "z.npy")
+    assert "hardly" not in said.stderr
+
+
 def test_nan_is_data_in_every_command(tmp_path, scenes):
     X, dead = scenes
     torn, x = np.where(dead, np.nan, X), tmp_path / "x.npy"

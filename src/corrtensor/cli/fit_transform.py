@@ -5,7 +5,6 @@ from typing import Annotated, Any
 
 import typer
 
-from corrtensor._base.names import printable
 from corrtensor.cli import options, steps
 from corrtensor.cli.output import Voice, exit_codes
 
@@ -134,12 +133,11 @@ def fit_lines(record: dict[str, Any]) -> tuple[str, str]:
     """Return a fit in words."""
     count = record["n_iter"]
     sweeps = "" if count is None else f" after {count} sweep{'' if count == 1 else 's'}"
-    rejected = [printable(name) for name in record["rejected"]]
-    names = f": {', '.join(rejected[:5])}{', ...' if len(rejected) > 5 else ''}" if rejected else ""
+    rejected = record["rejected"]
     return (
         f"{record['n_samples']} samples of {steps.times(record['sample_shape'])}, "
         f"cores of {steps.times(record['ranks'])}{sweeps}, {record['seconds']:.1f} s",
-        f"{len(rejected)} rejected by the fit (weight below one half){names}",
+        f"{len(rejected)} rejected by the fit (weight below one half){steps.named(rejected)}",
     )
 
 

@@ -81,6 +81,13 @@ def repair(
         if trained is None:
             clip = hasattr(steps.stored(stack), "rate") if clip is None else clip
             model = fitted(voice, stack, chosen, clip, cells)
+            apart = [int(k) for g in model.diagnostics_["groups"] if g.rejected for k in g.samples]
+            outlying = [steps.name_of(stack, k) for k in sorted(apart)]
+            if outlying:
+                voice.note(
+                    f"outliers as a whole, which can hardly be repaired, {len(outlying)} of "
+                    f"{len(stack)} samples{steps.named(outlying)}; corrtensor outliers says why"
+                )
         else:
             steps.check_shape(trained, model, stack, where)
             if not hasattr(model, "cell_scale_"):

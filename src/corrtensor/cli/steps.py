@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from corrtensor._base.names import printable
 from corrtensor.cli.output import Voice
 
 if TYPE_CHECKING:
@@ -130,6 +131,12 @@ def blocks(voice: Voice, label: str, stack: "Stack") -> Iterator["np.ndarray"]:
 def name_of(stack: "Stack", k: int) -> str:
     """Return the name of a sample: its file, or its number."""
     return stack.names[k] if stack.names is not None else str(k)
+
+
+def named(names: Sequence[str]) -> str:
+    """Return the first names of a list behind a colon; nothing if there are none."""
+    first = ", ".join(printable(name) for name in names[:5])
+    return f": {first}{', ...' if len(names) > 5 else ''}" if names else ""
 
 
 def times(shape: Sequence[int]) -> str:
