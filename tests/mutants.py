@@ -468,7 +468,7 @@ FAULTS = [
     Fault(
         "a verdict that hangs on the ranks is kept for other ranks",
         "corr_tensor.py",
-        "        if all(math.isnan(group.gain) for group in verdict.groups):",
+        "        if all(math.isnan(group.keeping) for group in verdict.groups):",
         "        if True:",
         "path",
     ),
@@ -648,7 +648,7 @@ FAULTS = [
     Fault(
         "what rejecting costs is not asked",
         "_robust/search.py",
-        "rejected=gain > 0,",
+        "rejected=keeping > rejecting,",
         "rejected=True,",
         "search",
     ),

@@ -526,12 +526,12 @@ def test_a_group_that_strays_may_be_good(size):
     judge = Judge((3, 3), ct.CorrTensor()._options(), share=0.5)
     group = judge.group(rows_of(X, 1), split, np.ones(200))
     assert not group.rejected
-    assert group.gain < 0
+    assert group.keeping < group.rejecting
     # Noise in their place is told by no fit.
     X[110:] = rng.normal(size=(90, 12, 12))
     group = judge.group(rows_of(X, 1), split, np.ones(200))
     assert group.rejected
-    assert group.gain > 0
+    assert group.keeping > group.rejecting
 
 
 @pytest.mark.parametrize("center", ["weighted", None])

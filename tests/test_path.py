@@ -81,7 +81,7 @@ def test_a_group_judged_by_a_fit_is_judged_again(counted):
     cores = rng.normal(size=(120, 3, 3)) * np.repeat([0.15, 1.0], 60)[:, None, None]
     X = A @ cores @ B.T + 0.02 * rng.normal(size=(120, 12, 10))
     models = ct.path(X, [(2, 2), (3, 3)])
-    asked = [any(g.gain == g.gain for g in m.diagnostics_["groups"]) for m in models]
+    asked = [any(g.keeping == g.keeping for g in m.diagnostics_["groups"]) for m in models]
     assert all(asked)
     assert counted["search"] == 2
     assert same(models[1], ct.CorrTensor((3, 3)).fit(X))

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from corrtensor.datasets import load_digits
+from corrtensor.datasets import load_digits, load_yale
 from corrtensor.methods import make
 from studies.records import Trial, read_records
 from studies.robustness import grid
@@ -117,6 +117,17 @@ def listed(cell):
 @pytest.mark.parametrize("cell", [listed(cell) for cell in CELLS])
 def test_promises(over, cell):
     assert over(*cell) == []
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("rank", [20, 50])
+def test_a_few_faces_of_a_rare_kind_are_kept(data_dir, rank):
+    """Three of these lie apart: the others gain a little without them, and all lose more."""
+    X = load_yale(data_dir, size=(100, 100)).images / 255.0
+    some = np.random.default_rng(0).permutation(len(X))[:123]
+    model = make("Corr-Tensor", (rank, rank)).fit(X[some])
+    assert model.weights_.min() == 1
+    assert len(model.diagnostics_["groups"][0].samples) == 3
 
 
 @pytest.mark.data

@@ -342,11 +342,11 @@ def test_a_group_says_what_became_of_it():
         "kept, as of it>"
     )
     assert str(search.replace(group, rejected=True)).endswith("off: rejected")
-    close = search.replace(group, gain=-0.1)
-    assert "kept, for the error of a typical sample does not fall" in str(close)
-    assert "(to 1.11 of it)" in str(close)
-    close = search.replace(group, gain=0.1, rejected=True)
-    assert "rejected, for the error of a typical sample falls" in str(close)
+    close = search.replace(group, keeping=0.1, rejecting=0.2)
+    assert str(close).endswith(
+        "kept, a close call. Kept, they make the others' error 1.105 times as large; "
+        "left out, that of all 1.221 times"
+    )
 
 
 def test_groups_of_two_kinds():
@@ -405,8 +405,8 @@ def test_still_frames_do_not_make_moving_ones_outliers():
     assert verdict.kept.all()
     for group in verdict.groups:
         assert not group.rejected
-        assert group.gain < 0
-        assert "rare kind: kept" in str(group)
+        assert group.keeping < group.rejecting
+        assert "kept, a close call" in str(group)
 
 
 def test_weights_say_how_often_a_sample_counts_not_whether_it_is_good():

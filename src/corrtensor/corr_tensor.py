@@ -235,7 +235,7 @@ class CorrTensor(MultilinearSubspace):
         verdict = known.get("verdict") or search(
             source, ranks, options, sample_weight, float(share)
         )
-        if all(math.isnan(group.gain) for group in verdict.groups):
+        if all(math.isnan(group.keeping) for group in verdict.groups):
             # The ranks were not asked: it holds for all of them.
             known["verdict"] = verdict
         prior = times(verdict.kept.astype(float), sample_weight)

@@ -16,7 +16,7 @@ from corrtensor._engine.arrays.source import Source
 from corrtensor._engine.passes import LARGEST_SQUARE, EachPass
 from corrtensor._engine.products import row_squares
 from corrtensor._engine.ranks import Rank
-from corrtensor._engine.solver import rounding_of, solve
+from corrtensor._engine.solver import solve
 from corrtensor._engine.start import spectral
 from corrtensor._engine.state import Options
 from corrtensor._engine.threads import at_once, single_blas
@@ -134,8 +134,8 @@ class Asked:
         If it is so beyond doubt, it is rejected. Else its size is the evidence, and samples that
         are alike have one vote together: if it is the majority then, it is kept, and if the others
         are as foreign to it as it is to them, rejected. Else it may be of a rarer kind, or of one
-        that varies more, as moving frames do beside still ones: then all samples must be told
-        better, in the mean of logarithms, by a fit to the others.
+        that varies more, as moving frames do beside still ones: then rejecting it must cost less
+        than keeping it.
         """
         kept = split.kept
         group = Group(np.flatnonzero(~kept), True, split.gap, split.distance)
@@ -150,15 +150,14 @@ class Asked:
 
         def errors(ranks: tuple[Rank, ...], w: np.ndarray) -> tuple[tuple[Rank, ...], np.ndarray]:
             start = spectral(self.source, ranks, centered=options.center is not None, weights=w)
-            assert start.norms is not None  # noqa: S101
-            # What rounding leaves tells nothing.
-            noise = rounding_of(start.norms, self.source.dtype, None) * self.source.unit**2
             fit = solve(self.source, start, Power(2.0), options.brief(1), w)
-            return start.ranks, fit.residuals + noise + np.finfo(float).tiny
+            return start.ranks, fit.residuals + np.finfo(float).tiny
 
         fixed, joint = errors(ranks, np.ones(len(kept)))
-        gain = float(np.log(joint / errors(fixed, kept.astype(float))[1]).mean())
-        return replace(group, rejected=gain > 0, gain=gain)
+        own = errors(fixed, kept.astype(float))[1]
+        keeping = math.log(joint[kept].mean() / own[kept].mean())
+        rejecting = math.log(own.mean() / joint.mean())
+        return replace(group, rejected=keeping > rejecting, keeping=keeping, rejecting=rejecting)
 
     def is_foreign(self, split: Split, entries: np.ndarray) -> bool:
         """Tell whether the others are far from a group, or it is surely no kind of its own."""

@@ -18,9 +18,8 @@ class Group:
     """Samples that lie apart from the others, and what became of them; ``str`` puts it in words.
 
     ``gap`` counts in mean excesses of the others' tail, ``distance`` in robust standard deviations.
-    ``because`` says why a group is kept that would have been rejected. ``gain`` is that of leaving
-    out a group in doubt: by how much the logarithms of all errors fall, in the mean
-    (``docs/method.md``, section 6).
+    ``because`` says why a group is kept that would have been rejected. ``keeping`` and
+    ``rejecting`` are the costs of a group in doubt, as logarithms (``docs/method.md``, section 6).
     """
 
     samples: np.ndarray
@@ -28,19 +27,20 @@ class Group:
     gap: float
     distance: float
     because: str = ""
-    gain: float = math.nan
+    keeping: float = math.nan
+    rejecting: float = math.nan
 
     def __str__(self) -> str:
         what = "1 sample lies" if len(self.samples) == 1 else f"{len(self.samples)} samples lie"
         text = f"{what} apart from the others, {self.distance:.1f} robust standard deviations off"
         if self.because:
             return f"{text}: kept, as {self.because}"
-        if math.isnan(self.gain):
+        if math.isnan(self.keeping):
             return f"{text}: rejected"
-        decided, change = ("rejected", "falls") if self.rejected else ("kept", "does not fall")
         return (
-            f"{text}, but may be of a rare kind: {decided}, for the error of a typical sample "
-            f"{change} when the fit leaves them out (to {math.exp(-self.gain):.3g} of it)"
+            f"{text}, but may be of a rare kind: {'rejected' if self.rejected else 'kept'}, a "
+            f"close call. Kept, they make the others' error {math.exp(self.keeping):.3f} times as "
+            f"large; left out, that of all {math.exp(self.rejecting):.3f} times"
         )
 
     def __repr__(self) -> str:
