@@ -23,17 +23,14 @@ def test_the_page_is_what_its_records_say():
 # Where a bar is missed, as the page says; what comes to hold must leave the list.
 MISSED: dict[str, dict[str, set[str]]] = {
     "ORL": {
-        "missing blocks 20 %": {"subspace"},
+        "missing blocks 20 %": {"cost", "subspace"},
     },
     "Yale": {
         "missing blocks 20 %": {"subspace"},
         "salt and pepper 5 %": {"subspace"},
-    },
-    "USPS": {
-        "salt and pepper 10 %, noise images 20 %": {"subspace"},
+        "salt and pepper 10 %": {"subspace"},
     },
     "LFW colour": {
-        "missing 60 %": {"cost"},
         "missing blocks 20 %": {"cost", "subspace"},
     },
     "palms": {
@@ -42,16 +39,31 @@ MISSED: dict[str, dict[str, set[str]]] = {
         "salt and pepper 20 %": {"auc"},
     },
     "MNIST": {
-        "nothing": {"cost"},
-        "missing 40 %": {"cost"},
-        "missing 60 %": {"cost"},
+        "missing blocks 20 %": {"subspace"},
+        "salt and pepper 5 %": {"auc", "subspace"},
+        "salt and pepper 10 %": {"auc", "subspace"},
+        "salt and pepper 20 %": {"auc", "subspace"},
+        "salt and pepper 10 %, noise images 20 %": {"subspace"},
+    },
+    "faces 25 x 25": {
+        "missing 40 %": {"subspace"},
+        "missing 60 %": {"subspace"},
+        "salt and pepper 20 %": {"auc", "subspace"},
+    },
+    "digits 8 x 8": {
+        "missing 60 %": {"subspace"},
+        "missing blocks 20 %": {"subspace"},
+        "salt and pepper 5 %": {"auc", "subspace"},
+        "salt and pepper 10 %": {"auc", "subspace"},
+        "salt and pepper 20 %": {"auc", "subspace"},
+        "salt and pepper 10 %, noise images 20 %": {"subspace"},
+    },
+    "hyperspectral lines": {
+        "missing 60 %": {"cost", "subspace"},
         "missing blocks 20 %": {"cost", "subspace"},
-        "salt and pepper 5 %": {"auc", "cost", "subspace"},
-        "salt and pepper 10 %": {"auc", "cost", "subspace"},
-        "salt and pepper 20 %": {"auc", "cost", "subspace"},
-        "quarter of noise in 30 %": {"cost"},
-        "quarter of noise in 60 %": {"cost"},
-        "salt and pepper 10 %, noise images 20 %": {"cost", "subspace"},
+        "salt and pepper 20 %": {"subspace"},
+        "quarter of noise in 30 %": {"subspace"},
+        "salt and pepper 10 %, noise images 20 %": {"subspace"},
     },
 }
 
