@@ -12,15 +12,30 @@ from sklearn.utils.validation import check_is_fitted
 from corrtensor._engine.arrays.dask_lazy import by_chunks
 from corrtensor._engine.arrays.disk import check_output
 from corrtensor._engine.arrays.source import Source
+from corrtensor._engine.passes import by_sample
 from corrtensor._engine.ranks import Rank
 from corrtensor._engine.sharing import mark
 from corrtensor._engine.subspace_transformer import SubspaceTransformer
-from corrtensor._robust.cells import ROUGHLY, Block, Model, cell_weights, deviations, repaired
+from corrtensor._robust.cells import ROUGHLY, Block, Model, repaired
 from corrtensor._robust.completed import CompletedSource, NewSource
 from corrtensor._robust.completion import Completion, learned
 from corrtensor._robust.learning import cost_of
 from corrtensor._robust.search import Judge
 from corrtensor._robust.verdict import Stray
+
+
+def cell_weights(x: np.ndarray, block: Block) -> np.ndarray:
+    """Return the weight of every cell."""
+    return block.weigh(np.ones_like(x))
+
+
+def deviations(scale: np.ndarray) -> Callable[[np.ndarray, Block], np.ndarray]:
+    """Return a function that counts residuals in units of a scale, times a sample's spread."""
+
+    def count(x: np.ndarray, block: Block) -> np.ndarray:
+        return (x - block.expected) / (scale.astype(x.dtype) * by_sample(block.spread, x))
+
+    return count
 
 
 class CellMethods(SubspaceTransformer):

@@ -7,7 +7,6 @@ A cell is one number of one sample. ``x`` holds NaN where it is missing. Letters
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -338,17 +337,3 @@ def repaired(x: np.ndarray, block: Block) -> np.ndarray:
     cells, F = y.reshape(-1), block.expected.reshape(-1)[block.doubted]
     cells[block.doubted] = F + block.trust * (cells[block.doubted] - F)
     return y
-
-
-def cell_weights(x: np.ndarray, block: Block) -> np.ndarray:
-    """Return the weight of every cell."""
-    return block.weigh(np.ones_like(x))
-
-
-def deviations(scale: np.ndarray) -> Callable[[np.ndarray, Block], np.ndarray]:
-    """Return a function that counts residuals in units of a scale, times a sample's spread."""
-
-    def count(x: np.ndarray, block: Block) -> np.ndarray:
-        return (x - block.expected) / (scale.astype(x.dtype) * by_sample(block.spread, x))
-
-    return count

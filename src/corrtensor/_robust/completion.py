@@ -121,7 +121,7 @@ def foretold(
     wide = blind.taught(blind.start(more, bandwidth), bandwidth)
     modes = zip(wide.model.factors or (), ranks, strict=True)
     leading = State(wide.model.mean, tuple(None if U is None else U[:, :k] for U, k in modes))
-    some = replace(blind, x=torn[few], weights=learner.weights[few])
+    some = blind.some(few)
     narrow = some.taught(some.guess(leading, wide.expected[few], noise=wide.noise), bandwidth)
     missed = [np.abs(x - F)[hidden].astype(float) for F in (wide.expected[few], narrow.expected)]
     # Cells that are bad, or of outliers, are told by none: what is far off counts as just off.

@@ -136,7 +136,7 @@ class Learner:
             return guess.model
         return guess.model.doubting(self.scale(guess), bandwidth)
 
-    def some(self, chosen: np.ndarray) -> Learner:
+    def some(self, chosen: np.ndarray | slice) -> Learner:
         """Return some of the samples."""
         few = {name: getattr(self, name)[chosen] for name in ("x", "weights", "drawn")}
         return replace(self, **few)
