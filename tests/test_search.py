@@ -123,6 +123,15 @@ def test_a_value_that_is_there_often_is_as_much_evidence_as_so_many():
         assert_allclose(getattr(once, name)[here], getattr(often, name)[there])
 
 
+def test_copies_that_chance_makes_are_no_evidence():
+    rng = np.random.default_rng(0)
+    away = rng.random(200)[rng.integers(200, size=200)]
+    assert np.unique(away, return_counts=True)[1].max() >= 4
+    assert (search.draw(away, np.arange(200))[1] == 1).all()
+    times = search.draw(np.r_[away, np.full(30, 2.0)], np.arange(230))[1]
+    assert_array_equal(np.flatnonzero(times > 1), [200])
+
+
 def test_the_smallest_group_comes_first():
     rng = np.random.default_rng(1)
     x = np.concatenate([rng.normal(size=200), 20 + rng.normal(size=40), 60 + rng.normal(size=5)])

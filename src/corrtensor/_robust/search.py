@@ -163,11 +163,10 @@ class Asked:
         """Tell whether the others are far from a group, or it is surely no kind of its own."""
         group = ~split.kept
         if self.are_few(group):
-            # So few cannot tell. Twice as far off will do, or copies of one sample, and more of
-            # them than chance would make in samples drawn with replacement.
+            # So few cannot tell. Twice as far off will do, or copies of one sample.
             copies = count_copies(entries, COPY)[group]
-            many = len(copies) > 1 or self.times[group].sum() >= FEWEST
-            return split.distance >= 2 * FAR or bool(copies.min() >= len(copies) and many)
+            same = copies.min() >= len(copies) and self.times[group].sum() > 1
+            return split.distance >= 2 * FAR or bool(same)
         return bool(np.quantile(self.judged_by(group, FINE)[1][split.kept], 0.1) > 0)
 
 
@@ -241,13 +240,15 @@ def in_single(some: Source, away: np.ndarray) -> Source:
 def draw(away: np.ndarray, counting: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Choose samples evenly by distance: all kinds are there, in whatever order; copies once.
 
-    Return them, and of each sample of how many copies it is one, beside the usual number.
+    Return them, and of each sample of how many copies it is one, beside the usual number, if many.
     """
     places = np.linspace(0, len(counting) - 1, min(SAMPLES, len(counting))).astype(int)
     drawn = np.sort(counting[ranked(away[counting])[places]])
     _, first, copies = np.unique(away[drawn], return_index=True, return_counts=True)
     times = np.ones(len(away))
-    times[drawn[first]] = np.maximum(copies / np.median(copies), 1.0)
+    often = copies / np.median(copies)
+    # Samples drawn with replacement are there a few times by chance.
+    times[drawn[first]] = np.where(often >= FEWEST, often, 1.0)
     return drawn[np.sort(first)], times
 
 
