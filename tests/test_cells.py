@@ -11,6 +11,7 @@ from sklearn.frozen import FrozenEstimator
 
 import corrtensor as ct
 from corrtensor._robust.cells import ROUGHLY, Model, spread_of
+from corrtensor._robust.completion import PULLS
 from corrtensor._robust.isolation import Split
 from corrtensor._robust.learning import rows_of
 from corrtensor._robust.search import Judge
@@ -726,3 +727,29 @@ def test_cells_in_doubt_are_judged_by_more_ranks():
     faces = ct.datasets.load_faces()
     model = ct.CorrTensor((5, 5), cells=True).fit(faces.images[faces.target == 1])
     assert [U.shape for U in model.completion_.factors] == [(25, 12), (25, 12)]
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("wrong", ["blocks", "cells"])
+def test_hidden_cells_tell_how_strongly_samples_are_pulled(seed, wrong):
+    # Smooth fields: what is seen beside a block tells little of what is in it.
+    rng, n, a, b = np.random.default_rng(seed), 60, 32, 14
+    f = np.arange(a)
+    waves = np.cos(np.pi * np.outer(f + 0.5, f) / a)
+    X = waves @ (rng.standard_normal((n, a, a)) / np.square(1 + f[:, None] + f)) @ waves.T
+    gone = rng.random(X.shape) < 0.2
+    if wrong == "blocks":
+        gone[:] = False
+        for i, (top, left) in enumerate(rng.integers(a - b + 1, size=(n, 2))):
+            gone[i, top : top + b, left : left + b] = True
+    Y = np.where(gone, np.nan, X)
+    model = ct.CorrTensor(6).fit(Y)
+    told, error = model.completion_, {}
+    for pull in PULLS:
+        model.completion_ = replace(told, pull=pull)
+        error[pull] = np.square(model.repair(Y) - X)[gone].mean()
+    if wrong == "blocks":
+        assert error[told.pull] < 0.7 * error[1.0]
+    else:
+        assert told.pull == 1
+        assert error[3.0] > 1.05 * error[1.0]

@@ -52,10 +52,9 @@ class CellMethods(SubspaceTransformer):
 
     def _source(self, X: Any, closely: bool = False) -> tuple[NewSource, bool]:
         raw, flat = super()._source(X)
-        model = self._cell_model(raw)
-        return NewSource(raw, model if closely else replace(model, accuracy=ROUGHLY)), flat
+        return NewSource(raw, self._cell_model(raw, closely)), flat
 
-    def _cell_model(self, source: Source) -> Model:
+    def _cell_model(self, source: Source, closely: bool) -> Model:
         """Return what is expected of samples counted from the mean."""
         known = getattr(self, "completion_", None)
         if known is None:
@@ -65,7 +64,10 @@ class CellMethods(SubspaceTransformer):
                 cost = cost_of(self.noise_variance_, self.explained_variance_)
             scale, bandwidth = getattr(self, "cell_scale_", None), self._bandwidth() or math.inf
             known = Completion(self._mean, self._factors, cost, scale, bandwidth)
-        return known.model(self._mean, source.unit, source.dtype)
+        if closely:
+            return known.model(self._mean, source.unit, source.dtype, known.pull)
+        model = known.model(self._mean, source.unit, source.dtype)
+        return replace(model, accuracy=ROUGHLY)
 
     def _bandwidth(self) -> float | None:
         """Return how far a cell may stray, in robust standard deviations; ``None``: any way."""

@@ -34,6 +34,10 @@ WIDER_IN_DOUBT = 2.5
 TRIED, HIDDEN, SURELY = 100, 0.05, 2.0
 # Not 0: a script that spoils cells by default_rng(0) would spoil just those that are hidden.
 HIDING = 618033988
+# How many times its cost a core may have where a sample is looked at by itself.
+PULLS = (1.0, 3.0, 10.0)
+# A cell of less weight is in doubt.
+TRUSTED = 0.5
 # Bandwidth of a cell in robust standard deviations.
 BANDWIDTH = 4.0
 # With more than half as many numbers in a core as there are cells, the fit follows the larger part
@@ -49,8 +53,9 @@ FOLLOWED = (
 class Completion:
     """What is expected of samples, in their own units, and how far a cell may stray.
 
-    ``cost`` is that of the square of every entry of a core beside that of a cell. ``scale`` is the
-    robust standard deviation of every cell, ``bandwidth`` how many of these one may stray.
+    ``cost`` is that of the square of every entry of a core beside that of a cell; where a sample is
+    looked at by itself, ``pull`` times that. ``scale`` is the robust standard deviation of every
+    cell, ``bandwidth`` how many of these one may stray.
     """
 
     mean: np.ndarray
@@ -58,10 +63,11 @@ class Completion:
     cost: np.ndarray
     scale: np.ndarray | None = None
     bandwidth: float = math.inf
+    pull: float = 1.0
 
-    def model(self, origin: np.ndarray, unit: float, dtype: np.dtype) -> Model:
+    def model(self, origin: np.ndarray, unit: float, dtype: np.dtype, pull: float = 1.0) -> Model:
         """Return it for samples counted from an origin in a unit."""
-        model = Model((self.mean - origin) / unit, self.factors, dtype, self.cost)
+        model = Model((self.mean - origin) / unit, self.factors, dtype, pull * self.cost)
         if self.scale is None or math.isinf(self.bandwidth):
             return model
         return model.doubting(self.scale / unit, self.bandwidth)
@@ -99,6 +105,16 @@ def numbers_of(learner: Learner, ranks: tuple[Rank, ...], in_doubt: bool) -> tup
     )
 
 
+def missed(x: np.ndarray, hidden: np.ndarray, told: list[np.ndarray]) -> list[np.ndarray]:
+    """Return the squares by which hidden cells were missed by each of those that told them.
+
+    Cells that are bad, or of outliers, are told by none: what is far off counts as just off.
+    """
+    off = [np.abs(x - F)[hidden].astype(float) for F in told]
+    far = BANDWIDTH * SIGMA * min(float(upper(away[:, None])[0]) for away in off)
+    return [np.square(np.minimum(away, far)) for away in off]
+
+
 def foretold(
     learner: Learner,
     ranks: tuple[int | None, ...],
@@ -123,13 +139,28 @@ def foretold(
     leading = State(wide.model.mean, tuple(None if U is None else U[:, :k] for U, k in modes))
     some = blind.some(few)
     narrow = some.taught(some.guess(leading, wide.expected[few], noise=wide.noise), bandwidth)
-    missed = [np.abs(x - F)[hidden].astype(float) for F in (wide.expected[few], narrow.expected)]
-    # Cells that are bad, or of outliers, are told by none: what is far off counts as just off.
-    far = BANDWIDTH * SIGMA * min(float(upper(away[:, None])[0]) for away in missed)
-    gain = np.diff([np.square(np.minimum(away, far)) for away in missed], axis=0)
+    gain = np.diff(missed(x, hidden, [wide.expected[few], narrow.expected]), axis=0)
     if gain.mean() > SURELY * gain.std() / math.sqrt(gain.size):
         return wide
     return learner.taught(learner.guess(leading, wide.expected, noise=wide.noise), bandwidth, LONG)
+
+
+def pull_of(learner: Learner, guess: Guess, bandwidth: float | None) -> float:
+    """Return how strongly samples are best pulled to what is usual, as hidden cells tell.
+
+    Hidden is of each sample what another one misses or has in doubt: where blocks are gone, cells
+    nearby tell little of them, and less than where single ones are.
+    """
+    few = slice(None, None, -(-len(learner.x) // FEWEST))
+    x, F, model = learner.x[few], guess.expected[few], learner.model(guess, bandwidth)
+    gone = model.complete_by(x, F, model.spread(x, F), 0).weigh(np.ones_like(x)) < TRUSTED
+    hidden = np.roll(gone, 1, axis=0) & ~gone
+    if not hidden.any():
+        return 1.0
+    torn = np.where(hidden, np.nan, x)
+    models = (replace(model, prior=pull * model.prior) for pull in PULLS)
+    told = missed(x, hidden, [model.found(torn)[1].expected for model in models])
+    return PULLS[int(np.argmin([off.mean() for off in told]))]
 
 
 def apart(
@@ -206,6 +237,7 @@ def learned(
     mean = source.origin + source.unit * (learner.place + guess.model.mean)
     assert guess.model.factors is not None  # noqa: S101
     made = Completion(mean, guess.model.factors, np.asarray(guess.model.prior))
+    made = replace(made, pull=pull_of(learner, guess, bandwidth))
     if bandwidth is None:
         return made, None
     scale = source.unit * learner.scale(guess).astype(np.float64)
