@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.linalg import subspace_angles
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
 
@@ -753,3 +754,17 @@ def test_hidden_cells_tell_how_strongly_samples_are_pulled(seed, wrong):
     else:
         assert told.pull == 1
         assert error[3.0] > 1.05 * error[1.0]
+
+
+@pytest.mark.parametrize("size", [100, 600, 2000, 1e4])
+def test_a_noisy_row_in_every_sample_is_seen_through(size):
+    rng = np.random.default_rng(1)
+    A, B = rng.normal(size=(24, 3)), rng.normal(size=(20, 3))
+    X = A @ rng.normal(size=(120, 3, 3)) @ B.T
+    Y = X + 0.5 * rng.normal(size=X.shape)
+    bad = np.arange(120), rng.integers(24, size=120)
+    Y[bad] = size * rng.normal(size=(120, 20))
+    model = ct.CorrTensor(3, cells=True).fit(Y)
+    for U, V in zip(model.factors_, (A, B), strict=True):
+        assert np.sin(subspace_angles(U, V)).max() < 0.03
+    assert np.sqrt(np.square(model.repair(Y) - X)[bad].mean()) < 0.5

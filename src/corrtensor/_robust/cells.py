@@ -28,7 +28,7 @@ STRAY, SIGMA = 2 / 3, 1.0337
 COLUMNS = 496
 # Most steps towards a core; with cells in doubt, at bandwidths so many times as wide, at first one
 # that only gross errors exceed.
-STEPS, GROSS = 30, 30.0
+STEPS, GROSS = 30, 5.0
 NARROWING = ((GROSS, 4), (1.0, 3), (0.7, 3), (1.0, 3))
 # Bytes of samples that take their steps at a time: they and what is made of them stay in the cache.
 CACHED = 1 << 20
