@@ -9,7 +9,7 @@ import math
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.datasets import load_breast_cancer
+from sklearn.datasets import load_breast_cancer, load_wine
 from sklearn.preprocessing import RobustScaler
 
 import corrtensor as ct
@@ -284,6 +284,22 @@ def test_noisy_blank_frames_are_no_majority_with_a_kind_that_hardly_varies(seed,
     verdict = verdict_on(np.concatenate([good, blank]))
     assert verdict.kept[:220].all()
     assert all(str(group).endswith(search.COPIES) for group in verdict.groups)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("kind", ["table", "gains"])
+def test_large_noise_does_not_make_good_samples_copies(seed, kind):
+    """Beside it good samples look alike, and would have few votes."""
+    rng = np.random.default_rng(seed)
+    if kind == "table":
+        X, ranks = rng.permutation(load_wine().data)[:118], (2,)
+    else:
+        A, B = (np.linalg.qr(rng.normal(size=(a, 3)))[0] for a in (12, 10))
+        X = 2 + 3 * A @ rng.normal(size=(266, 3, 3)) @ B.T + 0.3 * rng.normal(size=(266, 12, 10))
+        X, ranks = X * rng.lognormal(sigma=0.8, size=(266, 1, 1)), (3, 3)
+    noise = rng.uniform(X.min(), X.max(), (len(X) * 2 // 3, *X.shape[1:]))
+    kept = verdict_on(np.concatenate([X, noise]), ranks=ranks).kept
+    assert_array_equal(kept, np.arange(len(kept)) < len(X))
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.03])

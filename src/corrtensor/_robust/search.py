@@ -34,8 +34,9 @@ STEPS = 3
 # Samples closer than this share of the typical squared distance are copies, and count once there.
 COPY = 0.02
 # Within this share they are alike, and have one vote together on a group in doubt: with more than
-# this share of the votes it is the majority, whatever the number of samples.
-ALIKE, MAJORITY = 0.1, 3 / 4
+# this share of the votes it is the majority, whatever the number of samples. Then keeping it must
+# cost so many times as much as rejecting it.
+ALIKE, MAJORITY, OUTVOTED = 0.1, 3 / 4, math.log(1.5)
 # Fewer samples than this tell nothing about others.
 FEWEST = 10
 # Steps towards the middle of few samples (Weiszfeld): each takes a far one's pull down by as many
@@ -131,11 +132,10 @@ class Asked:
     def judge(self, split: Split, ranks: tuple[Rank, ...], options: Options) -> Group:
         """Decide on a group that is apart.
 
-        If it is so beyond doubt, it is rejected. Else its size is the evidence, and samples that
-        are alike have one vote together: if it is the majority then, it is kept, and if the others
-        are as foreign to it as it is to them, rejected. Else it may be of a rarer kind, or of one
-        that varies more, as moving frames do beside still ones: then rejecting it must cost less
-        than keeping it.
+        If it is so beyond doubt, or if the others are as foreign to it as it is to them, it is
+        rejected. Else it may be of a rarer kind, or of one that varies more, as moving frames do
+        beside still ones: then rejecting it must cost less than keeping it. Samples that are alike
+        have one vote together: if a group is the majority then, it must cost much less.
         """
         kept = split.kept
         group = Group(np.flatnonzero(~kept), True, split.gap, split.distance)
@@ -143,9 +143,8 @@ class Asked:
             return group
         entries = see(self.source, np.ones(len(kept)))[1]
         votes = 1 / count_copies(entries, ALIKE)
-        if votes[~kept].sum() > MAJORITY * votes.sum():
-            return replace(group, rejected=False, because=COPIES)
-        if self.is_foreign(split, entries):
+        outvoted = votes[~kept].sum() > MAJORITY * votes.sum()
+        if not outvoted and self.is_foreign(split, entries):
             return group
 
         def errors(ranks: tuple[Rank, ...], w: np.ndarray) -> tuple[tuple[Rank, ...], np.ndarray]:
@@ -157,7 +156,11 @@ class Asked:
         own = errors(fixed, kept.astype(float))[1]
         keeping = math.log(joint[kept].mean() / own[kept].mean())
         rejecting = math.log(own.mean() / joint.mean())
-        return replace(group, rejected=keeping > rejecting, keeping=keeping, rejecting=rejecting)
+        rejected = keeping - rejecting > (OUTVOTED if outvoted else 0.0)
+        because = COPIES if outvoted and not rejected else group.because
+        return replace(
+            group, rejected=rejected, keeping=keeping, rejecting=rejecting, because=because
+        )
 
     def is_foreign(self, split: Split, entries: np.ndarray) -> bool:
         """Tell whether the others are far from a group, or it is surely no kind of its own."""
