@@ -83,10 +83,38 @@ FAULTS = [
         "search",
     ),
     Fault(
+        "what samples vary by is an error before their cores are known",
+        "_robust/cells.py",
+        "np.square(self.width) + expand(cores[None], squares)[0]",
+        "np.square(self.width)",
+        "cells",
+    ),
+    Fault(
+        "samples are pulled to what is usual as hard as in learning",
+        "_robust/completion.py",
+        "prior=pull * model.prior",
+        "prior=1.0 * model.prior",
+        "cells",
+    ),
+    Fault(
+        "votes veto",
+        "_robust/search.py",
+        "(OUTVOTED if outvoted else 0.0)",
+        "(math.inf if outvoted else 0.0)",
+        "search",
+    ),
+    Fault(
+        "votes do not weigh",
+        "_robust/search.py",
+        "(OUTVOTED if outvoted else 0.0)",
+        "0.0",
+        "search",
+    ),
+    Fault(
         "gross errors bend the first core",
         "_robust/cells.py",
-        "NARROWING = ((GROSS, 4)",
-        "NARROWING = ((math.inf, 4)",
+        "wide = GROSS *",
+        "wide = math.inf *",
         "cells",
     ),
     Fault(
@@ -648,8 +676,8 @@ FAULTS = [
     Fault(
         "what rejecting costs is not asked",
         "_robust/search.py",
-        "rejected=keeping > rejecting,",
-        "rejected=True,",
+        "keeping - rejecting > (",
+        "math.inf > (",
         "search",
     ),
     Fault(

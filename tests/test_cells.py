@@ -768,3 +768,37 @@ def test_a_noisy_row_in_every_sample_is_seen_through(size):
     for U, V in zip(model.factors_, (A, B), strict=True):
         assert np.sin(subspace_angles(U, V)).max() < 0.03
     assert np.sqrt(np.square(model.repair(Y) - X)[bad].mean()) < 0.5
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_what_is_large_in_few_cells_is_no_error(order):
+    """A strong signal is far beyond the noise before the core of a sample is known."""
+    rng = np.random.default_rng(0)
+    if order == 1:
+        X, ranks = rng.normal(size=(300, 20)), 3
+        X[:, :3] = 1000 * rng.lognormal(sigma=0.5, size=(300, 3))
+    else:
+        i, j, ranks = np.arange(16), np.arange(24), (3, 3)
+        peaks = [
+            np.outer(np.exp(-np.square(i - a)), np.exp(-np.square(j - b)))
+            for a, b in ((3, 6), (8, 12), (12, 18))
+        ]
+        X = np.tensordot(rng.gamma(1.0, size=(150, 3)), peaks, 1)
+        X += 1e-3 * rng.normal(size=X.shape)
+    model = ct.CorrTensor(ranks, cells=True).fit(X)
+    assert np.square(model.repair(X) - X).sum() < 1e-4 * np.square(X - X.mean(axis=0)).sum()
+    assert (model.cell_weights(X) < 0.5).mean() < 0.01
+
+
+def test_a_column_that_few_samples_show_begins_where_these_do():
+    """A few samples that are looked at first show none of it."""
+    rng = np.random.default_rng(1)
+    A, B = rng.normal(size=(8, 2)), rng.normal(size=(6, 2))
+    X = A @ rng.normal(size=(200, 2, 2)) @ B.T + 0.3 * rng.normal(size=(200, 8, 6))
+    X[:, :, 0] += 100
+    Y = X.copy()
+    Y[rng.permutation(200)[10:], :, 0] = np.nan
+    gone = np.isnan(Y)
+    model = ct.CorrTensor(2).fit(Y)
+    fill = np.broadcast_to(np.nanmedian(Y, axis=0), Y.shape)[gone]
+    assert np.square(model.repair(Y)[gone] - X[gone]).mean() < np.square(fill - X[gone]).mean()

@@ -174,6 +174,11 @@ def recenter(
     return S - weight * (F.T @ right[0] + C.T @ right[1] - C.T @ right[0])
 
 
+def inner(A: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """Return the inner product of every sample of one block with that of another."""
+    return np.vecdot(A.reshape(len(A), -1), B.reshape(len(B), -1)).astype(np.float64)
+
+
 def row_squares(T: np.ndarray) -> np.ndarray:
     """Return the squared norm of every sample."""
     rows = T.reshape(len(T), -1)

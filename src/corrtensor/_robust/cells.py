@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from corrtensor._engine.passes import LARGEST_SQUARE, by_sample
-from corrtensor._engine.products import expand, merged, project, row_squares
+from corrtensor._engine.products import expand, inner, merged, project, row_squares
 from corrtensor._engine.shapes import refuse_infinite
 
 # The loss of a cell is its square up to here, in squared bandwidths: the cap of section 3.2.
@@ -24,12 +24,15 @@ FARTHEST = 30.0
 # How far cells stray is told by this quantile of their absolute residuals, so that a third of
 # them may be bad; and a normal distribution's standard deviation over it.
 STRAY, SIGMA = 2 / 3, 1.0337
-# Columns that are sorted at a time.
+# Columns that are sorted at a time, for the cache.
 COLUMNS = 496
-# Most steps towards a core; with cells in doubt, at bandwidths so many times as wide, at first one
-# that only gross errors exceed.
-STEPS, GROSS = 30, 5.0
-NARROWING = ((GROSS, 4), (1.0, 3), (0.7, 3), (1.0, 3))
+# Residuals of neighbours go together: so many cells tell as much as one of white noise would.
+CORRELATED = 3.0
+# Errors are gross beyond so many bandwidths of how far cells vary before a sample is known.
+GROSS = 5.0
+# Most steps towards a core; with cells in doubt, some while only gross errors are, then some at
+# bandwidths so many times as wide.
+STEPS, UNKNOWING, NARROWING = 30, 4, ((1.0, 3), (0.7, 3), (1.0, 3))
 # Bytes of samples that take their steps at a time: they and what is made of them stay in the cache.
 CACHED = 1 << 20
 # So many cells tell how far those of a sample stray.
@@ -48,7 +51,6 @@ ASTRAY, NOT_AT_ALL = 2.0, 1e-9
 def upper(rows: np.ndarray) -> np.ndarray:
     """Return a quantile of every column by which it is told how far cells stray; NaN is no cell."""
     found = np.empty(rows.shape[1:], rows.dtype)
-    # A few columns at a time, for the cache.
     for some in range(0, rows[0].size, COLUMNS):
         at = slice(some, some + COLUMNS)
         few = rows.reshape(len(rows), -1)[:, at]
@@ -162,6 +164,20 @@ class Model:
         """The prior in the type of the blocks."""
         return np.asarray(self.prior, self.dtype)
 
+    @cached_property
+    def narrowing(self) -> list[tuple[Model, float, int]]:
+        """Models with wide and narrow bandwidths, and steps with each of them.
+
+        Before anything is known of a core, cells may stray as far as samples vary there.
+        """
+        assert self.width is not None  # noqa: S101
+        noise = CORRELATED * np.square(np.median(self.width))
+        cores = np.broadcast_to(noise / np.maximum(self.prior, 1e-30), self.core_shape)
+        squares = [None if U is None else np.square(U) for U in self.factors or ()]
+        wide = GROSS * np.sqrt(np.square(self.width) + expand(cores[None], squares)[0])
+        unknowing = replace(self, width=wide, usual=self.usual / GROSS)
+        return [(unknowing, 1.0, UNKNOWING), *((self, times, few) for times, few in NARROWING)]
+
     @property
     def core_shape(self) -> tuple[int, ...]:
         """Shape of a core; one empty axis if there is no factor."""
@@ -260,9 +276,9 @@ class Model:
         """
         Z = np.zeros((len(x), *self.core_shape), self.dtype)
         F = self.expected(Z)
-        stages = ((1.0, STEPS),) if self.width is None else NARROWING
-        for wider, few in stages:
-            Z, F = self.descend(x, Z, F, few, wider * self.spread(x, F), first)
+        stages = [(self, 1.0, STEPS)] if self.width is None else self.narrowing
+        for model, wider, few in stages:
+            Z, F = model.descend(x, Z, F, few, wider * model.spread(x, F), first)
         return Z, self.complete_by(x, F, self.spread(x, F), first)
 
     def descend(
@@ -324,11 +340,6 @@ class Model:
             R -= VE
             before = np.maximum(now, 1e-300)
         return Z
-
-
-def inner(A: np.ndarray, B: np.ndarray) -> np.ndarray:
-    """Return the inner product of every sample of one block with that of another."""
-    return np.vecdot(A.reshape(len(A), -1), B.reshape(len(B), -1)).astype(np.float64)
 
 
 def repaired(x: np.ndarray, block: Block) -> np.ndarray:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from corrtensor._engine.arrays.origin import SINGLE, choose_pilots, single_holds, usual
+from corrtensor._engine.arrays.origin import SINGLE, single_holds, usual
 from corrtensor._engine.arrays.source import Source
 from corrtensor._engine.passes import Blocks, SweepPass, by_sample, weighted_sum
 from corrtensor._engine.products import row_squares
@@ -21,13 +21,11 @@ from corrtensor._engine.solver import narrowed, next_state
 from corrtensor._engine.start import spectral
 from corrtensor._engine.state import State
 from corrtensor._engine.threads import single_blas
-from corrtensor._robust.cells import CACHED, GROSS, LEAST, Model, spread_of, whole
+from corrtensor._robust.cells import CACHED, CORRELATED, GROSS, LEAST, Model, spread_of, whole
 from corrtensor._robust.completed import CompletedSource
 
 # Samples, and bytes of them, from which it is learned; the fewest.
 DRAWN, DRAWN_BYTES, FEWEST = 500, 1 << 25, 20
-# Residuals of neighbours go together: so many cells tell as much as one of white noise would.
-CORRELATED = 3.0
 # The most that an entry of a core may cost beside a cell.
 DEAREST = 1e3
 # Most rounds of learning; they end when what is expected moves by less than this share of what is
@@ -198,7 +196,7 @@ def drawn_from(
     for lo, hi, block in source.inner.chosen(drawn).blocks(0, len(drawn)):
         x[lo:hi] = block
     # Those that do not count have no say in where it begins.
-    place = usual(x[choose_pilots(len(x), source.sample_shape)])
+    place = usual(x)
     step = max(1, CACHED // x[0].nbytes)
     with np.errstate(over="ignore", invalid="ignore"):
         x -= place.astype(source.dtype)
