@@ -354,3 +354,9 @@ def test_samples_too_large_to_square(images):
     X[17] *= 1e200
     with pytest.raises(ValueError, match="sample 17"):
         CorrTensor(2).fit(X)
+
+
+def test_no_cores(images):
+    model = CorrTensor((3, 2)).fit(images)
+    with pytest.raises(ValueError, match="0 sample"):
+        model.inverse_transform(np.zeros((0, 3, 2)))

@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.linalg import subspace_angles
+from scipy.stats import multivariate_normal
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import GridSearchCV
 
 import corrtensor as ct
 from corrtensor._robust.cells import ROUGHLY, Model, spread_of
@@ -365,6 +367,7 @@ def test_infinities_are_refused_and_named(images):
             method(torn)
 
 
+@pytest.mark.filterwarnings("ignore:1 of the .* cells are missing in every sample")
 def test_samples_and_cells_that_show_nothing(images):
     torn = images.copy()
     torn[3], torn[:, 2, 4] = np.nan, np.nan
@@ -802,3 +805,44 @@ def test_a_column_that_few_samples_show_begins_where_these_do():
     model = ct.CorrTensor(2).fit(Y)
     fill = np.broadcast_to(np.nanmedian(Y, axis=0), Y.shape)[gone]
     assert np.square(model.repair(Y)[gone] - X[gone]).mean() < np.square(fill - X[gone]).mean()
+
+
+def planted(seed=0):
+    rng = np.random.default_rng(seed)
+    A, B = rng.normal(size=(12, 3)), rng.normal(size=(10, 2))
+    X = A @ rng.normal(size=(120, 3, 2)) @ B.T
+    return X + 0.5 * rng.normal(size=X.shape), rng
+
+
+def test_the_likelihood_is_that_of_the_cells_that_are_seen():
+    X, rng = planted()
+    model = ct.CorrTensor((3, 2)).fit(X)
+    U = np.kron(*model.factors_)
+    noise = model.noise_variance_
+    covariance = (U * (model.explained_variance_.ravel() - noise)) @ U.T + noise * np.eye(120)
+    Y = X[:20].copy()
+    Y[:10][rng.random((10, 12, 10)) < 0.5] = np.nan
+    Y[19] = np.nan
+    found, whole = model.score_samples(Y), model.score_samples(X[:20])
+    for y, score, complete in zip(Y.reshape(20, -1)[:19], found, whole, strict=False):
+        o = ~np.isnan(y)
+        true = multivariate_normal(model.mean_.ravel()[o], covariance[np.ix_(o, o)]).logpdf(y[o])
+        assert abs(score - true) < (1e-8 if o.all() else 2)
+        assert o.all() or complete < true - 20
+    assert abs(found[19]) < 1e-10
+
+
+@pytest.mark.parametrize("missing", [0.3, 0.5])
+def test_ranks_are_found_by_what_is_seen(missing):
+    X, rng = planted()
+    Y = np.where(rng.random(X.shape) < missing, np.nan, X)
+    grid = GridSearchCV(ct.CorrTensor(), {"ranks": [(2, 2), (3, 2), (4, 3), (6, 6)]}, cv=3)
+    assert grid.fit(Y).best_params_ == {"ranks": (3, 2)}
+
+
+def test_cells_that_no_sample_shows_are_told_of():
+    X, _ = planted()
+    X[:, 3, 2:4] = np.nan
+    with pytest.warns(UserWarning, match="2 of the 120 cells are missing in every sample") as told:
+        ct.CorrTensor((3, 2)).fit(X)
+    assert [warning.filename for warning in told] == [__file__]

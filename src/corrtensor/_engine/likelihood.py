@@ -34,6 +34,7 @@ class Likelihood:
 
         The model is that of probabilistic PCA: normal entries of the core with the variances
         ``explained_variance_``, and beside the subspace noise of the size ``noise_variance_``.
+        Of a sample that misses cells it is about that of those it shows, 0 if it shows none.
 
         Parameters
         ----------
@@ -60,10 +61,11 @@ class Likelihood:
         inside = source.reduce(ScorePass(self._factors, cores, source.unit, source.dtype))
         beside = source.reduce(ResidualPass(source.at(np.zeros(self.sample_shape_), self._factors)))
         s, norms = (np.concatenate(v) * source.unit**2 for v in (beside.squares, beside.norms))
-        likelihood = model.log_likelihood(np.concatenate(inside.squares), s)
+        seen = source.seen_shares()
+        likelihood = model.log_likelihood(np.concatenate(inside.squares), s, seen)
         # A sample at the mean, such as one that shows nothing, is no noise without any size.
         sizes = np.maximum(norms, entries * self.noise_variance_)
-        return likelihood, log_likelihood_of_noise(sizes, entries)
+        return likelihood, log_likelihood_of_noise(sizes, entries, seen)
 
     def score(self, X: Any, y: object = None) -> float:
         """Return the mean log-likelihood of samples, for cross-validation.

@@ -179,7 +179,7 @@ class TensorTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
     def _check_cores(self, cores: Any) -> tuple[np.ndarray, bool]:
         """Return transformed samples as ``(N, *core_shape_)``, and whether they came flat."""
         check_is_fitted(self)
-        cores = check_array(cores, allow_nd=True, ensure_min_samples=0, dtype="numeric")
+        cores = check_array(cores, allow_nd=True, dtype="numeric")
         flat = cores.ndim == 2
         if cores.shape[1:] not in (self.core_shape_, (math.prod(self.core_shape_),)):
             raise ValueError(

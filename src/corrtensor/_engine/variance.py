@@ -70,18 +70,29 @@ class Gaussian:
         least = max(noise, LEAST_NOISE * total / n_entries, np.finfo(float).tiny)
         return cls(np.maximum(variances, least), least, n_free)
 
-    def log_likelihood(self, distances: np.ndarray, s: np.ndarray) -> np.ndarray:
-        """Return it for samples with some score distances and squared residuals."""
-        logs = float(np.log(self.variances).sum()) + self.n_free * math.log(self.noise)
-        logs += (self.variances.size + self.n_free) * math.log(2 * math.pi)
+    def log_likelihood(
+        self, distances: np.ndarray, s: np.ndarray, seen: np.ndarray | float = 1.0
+    ) -> np.ndarray:
+        """Return it for samples with some score distances and squared residuals.
+
+        ``seen`` is the share of their entries that they show: these tell as much of every
+        direction. The others were completed, and make nothing likelier.
+        """
+        shares, which = np.unique(seen, return_inverse=True)
+        signal, count = self.variances.ravel() - self.noise, self.variances.size
+        logs = np.array([np.log(share * signal + self.noise).sum() for share in shares])
+        entries = shares * (count + self.n_free)
+        logs += (entries - count) * math.log(self.noise) + entries * math.log(2 * math.pi)
         beside = s / self.noise if self.n_free else 0.0
-        return -0.5 * (np.square(distances) + beside + logs)
+        return -0.5 * (np.square(distances) + beside + logs[which.ravel()])
 
 
-def log_likelihood_of_noise(squares: np.ndarray, n_entries: int) -> np.ndarray:
+def log_likelihood_of_noise(
+    squares: np.ndarray, n_entries: int, seen: np.ndarray | float = 1.0
+) -> np.ndarray:
     """Return that of samples as normal noise of their own size, given their squared norms."""
     each = np.maximum(squares / n_entries, np.finfo(float).tiny)
-    return -0.5 * n_entries * (1 + np.log(2 * math.pi * each))
+    return -0.5 * seen * n_entries * (1 + np.log(2 * math.pi * each))
 
 
 def mean_of_best(values: np.ndarray, left_out: float) -> float:

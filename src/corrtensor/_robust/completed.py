@@ -8,6 +8,7 @@ kept; few samples are kept whole.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -74,12 +75,16 @@ class CoresPass:
         return done
 
 
-def shares(blocks: Blocks) -> list[np.ndarray]:
-    """Return the share of its cells that each sample shows; refuse infinities."""
+def shares(blocks: Blocks) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return the share of its cells that each sample shows, and which all of them hide.
+
+    Infinities are refused.
+    """
     found = []
     for lo, _, x in blocks:
         refuse_infinite(x, first=lo)
-        found.append(1 - np.isnan(x).reshape(len(x), -1).mean(axis=1))
+        gone = np.isnan(x)
+        found.append((1 - gone.reshape(len(x), -1).mean(axis=1), gone.all(axis=0)))
     return found
 
 
@@ -209,6 +214,10 @@ class NewSource(Source):
         self.__dict__.update(vars(inner))
         self.inner, self.model = inner, model
 
+    def seen_shares(self) -> np.ndarray | float:
+        """Return the share of its cells that each sample shows."""
+        return np.concatenate([share for part in self.inner.map(shares) for share, _ in part])
+
     def blocks(self, lo: int, hi: int) -> Any:
         """Yield ``(start, stop, block)`` from sample ``lo`` to ``hi``."""
         with closing(self.inner.blocks(lo, hi)) as blocks:
@@ -224,13 +233,21 @@ def completed(
 
     A sample without an observed cell does not count.
     """
-    share = np.concatenate([s for part in inner.map(shares) for s in part])
-    seen = share > 0
+    told = [block for part in inner.map(shares) for block in part]
+    share = np.concatenate([share for share, _ in told])
+    seen, nowhere = share > 0, np.logical_and.reduce([hidden for _, hidden in told])
     counting = weight if seen.all() else times(seen.astype(float), weight)
     if counting is not None and np.count_nonzero(counting) < 2:
         raise ValueError(
             f"{np.count_nonzero(~seen)} of {len(seen)} samples have no observed cell, all are NaN: "
             "at least two samples that count must show something"
+        )
+    if nowhere.any():
+        warnings.warn(
+            f"{np.count_nonzero(nowhere)} of the {nowhere.size} cells are missing in every sample: "
+            "the mean there, and what repair puts there, is a guess",
+            UserWarning,
+            stacklevel=5,
         )
     source = CompletedSource(inner, bandwidth=bandwidth)
     source.gaps, source.seen = bool((share < 1).any()), seen

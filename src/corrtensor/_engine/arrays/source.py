@@ -130,6 +130,10 @@ class Source:
             return middle(self.take(choose_pilots(self.n_samples, self.sample_shape)))
         return self._middle
 
+    def seen_shares(self) -> np.ndarray | float:
+        """Return the share of its cells that each sample shows, or that all do."""
+        return 1.0
+
     def take(self, indices: np.ndarray) -> np.ndarray:
         """Return chosen samples as they are, in double precision."""
         if isinstance(self.X, np.ndarray):
