@@ -279,3 +279,19 @@ def test_clean_digits_not_tuned_on(data_dir, digit, most, ranks):
     """Ones are written in several ways, of which some are rare: they look like outliers."""
     data = load_mnist(data_dir)
     assert false_alarms(data.images[data.target == digit][:600] / 255, ranks) <= most
+
+
+@pytest.mark.parametrize("kind", ["spectra", "faces"])
+def test_new_samples_are_as_usual_as_those_of_the_fit(kind):
+    """Of vectors with more entries than there are samples, too: these were learned from."""
+    if kind == "spectra":
+        rng, place = np.random.default_rng(0), np.linspace(0, 1, 300)
+        pure = np.exp(-np.square((place - np.array([[0.2], [0.4], [0.6], [0.75]])) / 0.07))
+        X = rng.uniform(0.5, 1.5, (500, 4)) @ pure + 0.01 * rng.normal(size=(500, 300))
+        n = 200
+    else:
+        faces = load_faces()
+        X, n = faces.images[faces.target == 1].reshape(-1, 625), 60
+    model = TensorOutlierDetector().fit(X[:n])
+    for samples in (X[:n], X[n:]):
+        assert (model.predict(samples) == -1).mean() < 0.05

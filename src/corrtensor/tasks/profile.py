@@ -232,9 +232,7 @@ def fit_profile(subspace: Any, X: Any, weights: np.ndarray | None) -> Profile:
     energies = shell_energies(x - mean, bases)
     floor = RELATIVE_FLOOR * np.median(energies, axis=0) + np.finfo(float).tiny
     floor += ROUNDING * np.median(energies.sum(axis=1))
-    all_of_them = np.ones(len(x))
-    seen_by = see(Source(x, origin=np.zeros(1), unit=1.0), all_of_them)
-    metric, _ = Metric.of(*seen_by, all_of_them, SHRINK)
+    metric, _ = judged(x, np.ones(len(x)))
     seen = observe(x, mean, bases, floor, metric)
     seen["view"] = view(x)
     usual = {"fine": fine(bases, mean.shape)}
@@ -254,10 +252,20 @@ def fit_profile(subspace: Any, X: Any, weights: np.ndarray | None) -> Profile:
         score = combined(in_deviations(values, location, scale))
         limit = LIMIT * float(np.quantile(score[kept], 0.75)) or 1.0
         kept = np.flatnonzero(score <= USUAL * limit)
+    odd = np.arange(len(x)) % 2
+    # New samples have taught nothing: as far off as each half is by what the other one taught.
+    seen["away"] = np.where(odd, judged(x, 1.0 - odd)[1], judged(x, 1.0 * odd)[1])
+    as_new = usually(relate(seen, usual, local))
+    location, scale = np.maximum(location, as_new[0]), np.maximum(scale, as_new[1])
     return Profile(
         unit, mean, bases, floor, metric, references, numbers[rows], local, usual,
         location, scale, limit,
     )  # fmt: skip
+
+
+def judged(x: np.ndarray, teaching: np.ndarray) -> tuple[Metric, np.ndarray]:
+    """Return the metric of those that teach, and how far off all are by it."""
+    return Metric.of(*see(Source(x, origin=np.zeros(1), unit=1.0), teaching), teaching, SHRINK)
 
 
 def of_several_kinds(energies: np.ndarray, small: np.ndarray) -> tuple[bool, np.ndarray]:

@@ -8,13 +8,19 @@ from corrtensor._engine.large_modes import LARGE
 
 # Shells of a mode end at 1, 4, 16, 64, ...
 RATIO = 4
+# So many fibres for each direction tell directions apart; those of fewer hold more than the others
+# in the samples that they were learned from, and in no other one.
+TELLING = 16
 
 
 def directions(x: np.ndarray) -> tuple[np.ndarray | None, ...]:
-    """Return all directions of every mode by falling energy; ``None`` for a mode too large."""
+    """Return all directions of every mode by falling energy.
+
+    ``None`` for a mode that is too large, or of which too few fibres tell.
+    """
     bases: list[np.ndarray | None] = []
     for mode, a in enumerate(x.shape[1:], start=1):
-        if a > LARGE:
+        if a > LARGE or x.size < TELLING * a * a:
             bases.append(None)
             continue
         rows = np.moveaxis(x, mode, 0).reshape(a, -1)
