@@ -206,3 +206,12 @@ def test_nan_is_data_in_every_command(tmp_path, scenes):
     assert_array_equal(np.load(tmp_path / "y.npy"), ct.load(model).repair(torn))
     for name in ("fit", "odd", "report"):
         assert "Its replaced cells" in (tmp_path / f"{name}.html").read_text(encoding="utf-8")
+
+
+def test_it_says_what_shades_stand_for(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 12, 1)) * rng.normal(size=10) + 0.01 * rng.normal(size=(40, 12, 10))
+    np.save(tmp_path / "x.npy", X)
+    said = run("repair", tmp_path / "x.npy", "-o", tmp_path / "pictures").stderr
+    assert f"black is {X.min():g}, white {X.max():g}; .npy keeps the numbers" in said
+    assert "black" not in run("repair", tmp_path / "x.npy", "-o", tmp_path / "y.npy").stderr

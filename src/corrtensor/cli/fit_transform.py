@@ -238,4 +238,6 @@ def black_and_white(voice: Voice, stack: "steps.Stack") -> tuple[float, float]:
 
     seen = [b[~isnan(b)] for b in steps.blocks(voice, "range of values", stack)]
     ends = [(float(b.min()), float(b.max())) for b in seen if b.size] or [(0.0, 1.0)]
-    return min(e[0] for e in ends), max(e[1] for e in ends)
+    low, high = min(e[0] for e in ends), max(e[1] for e in ends)
+    voice.note(f"shades stand for values: black is {low:g}, white {high:g}; .npy keeps the numbers")
+    return low, high
