@@ -84,7 +84,7 @@ def shares(blocks: Blocks) -> list[tuple[np.ndarray, np.ndarray]]:
     for lo, _, x in blocks:
         refuse_infinite(x, first=lo)
         gone = np.isnan(x)
-        found.append((1 - gone.reshape(len(x), -1).mean(axis=1), gone.all(axis=0)))
+        found.append((1 - gone.reshape(len(x), -1).mean(axis=1), np.asarray(gone.all(axis=0))))
     return found
 
 
