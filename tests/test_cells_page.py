@@ -23,14 +23,16 @@ def test_the_page_is_what_its_records_say():
 # Where a bar is missed, as the page says; what comes to hold must leave the list.
 MISSED: dict[str, dict[str, set[str]]] = {
     "ORL": {
+        "missing 60 %": {"cost"},
         "missing blocks 20 %": {"cost", "subspace"},
     },
     "Yale": {
-        "missing blocks 20 %": {"subspace"},
+        "missing blocks 20 %": {"cost", "subspace"},
         "salt and pepper 5 %": {"subspace"},
         "salt and pepper 10 %": {"subspace"},
     },
     "LFW colour": {
+        "missing 40 %": {"cost"},
         "missing blocks 20 %": {"cost", "subspace"},
     },
     "palms": {
@@ -59,11 +61,14 @@ MISSED: dict[str, dict[str, set[str]]] = {
         "salt and pepper 10 %, noise images 20 %": {"subspace"},
     },
     "hyperspectral lines": {
+        "missing 20 %": {"cost"},
+        "missing 40 %": {"cost"},
         "missing 60 %": {"cost", "subspace"},
         "missing blocks 20 %": {"cost", "subspace"},
-        "salt and pepper 20 %": {"subspace"},
+        "salt and pepper 10 %": {"cost"},
+        "salt and pepper 20 %": {"cost", "subspace"},
         "quarter of noise in 30 %": {"subspace"},
-        "salt and pepper 10 %, noise images 20 %": {"subspace"},
+        "salt and pepper 10 %, noise images 20 %": {"cost", "subspace"},
     },
 }
 

@@ -3,7 +3,8 @@
 ``subspace`` is the error of held-out clean samples over that of the fit with all cells, ``cells``
 the error at the missing cells over that of its reconstruction, ``cost`` the time of the fit over
 that of the plain fit to the whole samples, one after the other in one process. LFW was set aside
-while the defaults were chosen, but for how closely the cores of a fit are found; palms were, until
+while the defaults were chosen, but for how closely the cores of a fit are found and how
+strongly those of new samples are pulled; palms were, until
 samples were looked for that stray as a whole; of the small and the hyperspectral sets, two draws
 had been looked at when the rule that chooses the ranks was made.
 """

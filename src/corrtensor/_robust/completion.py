@@ -157,10 +157,14 @@ def pull_of(learner: Learner, guess: Guess, bandwidth: float | None) -> float:
     hidden = np.roll(gone, 1, axis=0) & ~gone
     if not hidden.any():
         return 1.0
-    torn = np.where(hidden, np.nan, x)
-    models = (replace(model, prior=pull * model.prior) for pull in PULLS)
-    told = missed(x, hidden, [model.found(torn)[1].expected for model in models])
-    return PULLS[int(np.argmin([off.mean() for off in told]))]
+    torn, told, best = np.where(hidden, np.nan, x), [], 0
+    for pull in PULLS:
+        told.append(replace(model, prior=pull * model.prior).found(torn)[1].expected)
+        best = int(np.argmin([off.mean() for off in missed(x, hidden, told)]))
+        if told[best] is not told[-1]:
+            # A stronger one would tell still less.
+            break
+    return PULLS[best]
 
 
 def apart(
