@@ -75,17 +75,19 @@ class CoresPass:
         return done
 
 
-def shares(blocks: Blocks) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return the share of its cells that each sample shows, and which all of them hide.
+def shares(blocks: Blocks) -> tuple[np.ndarray, Any]:
+    """Return the share of its cells that each sample shows, and which cells none of them does.
 
     Infinities are refused.
     """
-    found = []
+    found: list[np.ndarray] = []
+    nowhere: Any = True
     for lo, _, x in blocks:
         refuse_infinite(x, first=lo)
         gone = np.isnan(x)
-        found.append((1 - gone.reshape(len(x), -1).mean(axis=1), np.asarray(gone.all(axis=0))))
-    return found
+        found.append(1 - gone.reshape(len(x), -1).mean(axis=1))
+        nowhere = nowhere & gone.all(axis=0)
+    return np.concatenate(found), nowhere
 
 
 class CompletedSource(Source):
@@ -216,7 +218,7 @@ class NewSource(Source):
 
     def seen_shares(self) -> np.ndarray | float:
         """Return the share of its cells that each sample shows."""
-        return np.concatenate([share for part in self.inner.map(shares) for share, _ in part])
+        return np.concatenate([share for share, _ in self.inner.map(shares)])
 
     def blocks(self, lo: int, hi: int) -> Any:
         """Yield ``(start, stop, block)`` from sample ``lo`` to ``hi``."""
@@ -233,9 +235,9 @@ def completed(
 
     A sample without an observed cell does not count.
     """
-    told = [block for part in inner.map(shares) for block in part]
-    share = np.concatenate([share for share, _ in told])
-    seen, nowhere = share > 0, np.logical_and.reduce([hidden for _, hidden in told])
+    each, hidden = zip(*inner.map(shares), strict=True)
+    share, nowhere = np.concatenate(each), np.logical_and.reduce(hidden)
+    seen = share > 0
     counting = weight if seen.all() else times(seen.astype(float), weight)
     if counting is not None and np.count_nonzero(counting) < 2:
         raise ValueError(
