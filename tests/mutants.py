@@ -690,7 +690,7 @@ FAULTS = [
     Fault(
         "samples that do not count say where learning begins",
         "_robust/learning.py",
-        "place = usual(x[choose_pilots(len(x), source.sample_shape)])",
+        "place = usual(x)",
         "place = source.model.mean",
         "cells",
     ),
