@@ -410,6 +410,31 @@ def test_strokes_are_no_errors(rank):
     assert left_out(doubting, X[200:]) < 1.01 * left_out(plain, X[200:])
 
 
+RARE = "two thirds of the samples have one and the same value"
+
+
+@pytest.mark.parametrize("rate", [0.02, 0.1])
+def test_rare_values_are_doubted_and_it_says_so(rate):
+    rng = np.random.default_rng(0)
+    events = (rng.random((80, 20, 20)) < rate * np.exp(rng.normal(size=(80, 20, 1)))).astype(float)
+    with pytest.warns(UserWarning, match=rf"at 100% .* {RARE}.* cells=False keeps them") as told:
+        model = ct.CorrTensor((3, 3), cells=True).fit(events)
+    assert [warning.filename for warning in told] == [__file__]
+    assert np.isfinite(model.repair(events)).all()
+
+
+@pytest.mark.parametrize(("shape", "ranks"), [((24, 24), (3, 3)), ((24, 24), (5, 5)), ((576,), 1)])
+def test_what_moves_before_a_background_without_noise_is_taken_away(shape, ranks):
+    background = np.random.default_rng(0).random((24, 24))
+    clip = np.repeat(background[None], 60, axis=0)
+    for i, frame in enumerate(clip):
+        frame[i // 2 % 19 :, 3 * i % 19 :][:5, :5] = 1
+    frames = clip.reshape(60, *shape)
+    with pytest.warns(UserWarning, match=RARE):
+        model = ct.CorrTensor(ranks, cells=True).fit(frames)
+    assert np.abs(model.repair(frames).reshape(clip.shape) - background).max() < 0.02
+
+
 @pytest.mark.parametrize("scale", ["auto", "median", None])
 def test_ranks_that_follow_errors_doubt_nothing_and_say_so(images, scale):
     # More than the start is learned from.

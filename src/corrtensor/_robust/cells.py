@@ -65,11 +65,11 @@ def upper(rows: np.ndarray) -> np.ndarray:
     return found
 
 
-def spread_of(R: np.ndarray) -> np.ndarray:
+def spread_of(R: np.ndarray, least: float = 0.0) -> np.ndarray:
     """Return how far good cells stray at each place: never less than cells do on the whole."""
     away = upper(np.abs(R))
     known = away[~np.isnan(away)]
-    typical = float(np.median(known)) or float(known.mean()) or 1.0
+    typical = max(float(np.median(known)) or float(known.mean()), least) or 1.0
     return SIGMA * np.maximum(np.where(np.isnan(away), typical, away), typical)
 
 

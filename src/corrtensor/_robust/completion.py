@@ -47,6 +47,13 @@ FOLLOWED = (
     "cells=True: cores of {core} follow most of an error in a single cell of {shape}: no cell is "
     "doubted; give smaller ranks"
 )
+# Where most samples are equal, cells stray by at least this share of how far the others are off.
+LEAST_STRAY = 1e-3
+RARE = (
+    "cells=True: at {share:.0%} of the cells that vary, two thirds of the samples have one and the "
+    "same value. Others are doubted there, also those that are only rare, as in counts, masks or "
+    "drawings; cells=False keeps them"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,6 +120,20 @@ def missed(x: np.ndarray, hidden: np.ndarray, told: list[np.ndarray]) -> list[np
     off = [np.abs(x - F)[hidden].astype(float) for F in told]
     far = BANDWIDTH * SIGMA * min(float(upper(away[:, None])[0]) for away in off)
     return [np.square(np.minimum(away, far)) for away in off]
+
+
+def with_rare_values(learner: Learner) -> Learner:
+    """Say so where rare values look bad, and let cells stray no less than these tell.
+
+    At most places two thirds of the samples are equal then, and tell nothing of it.
+    """
+    away = np.abs(learner.x)
+    varying = np.fmax.reduce(away, axis=0) > 0
+    share = np.count_nonzero(varying & (upper(away) == 0)) / max(1, np.count_nonzero(varying))
+    if share <= 1 / 2:
+        return learner
+    warnings.warn(RARE.format(share=share), UserWarning, stacklevel=10)
+    return replace(learner, least=LEAST_STRAY * float(np.median(away[away > 0])))
 
 
 def foretold(
@@ -219,6 +240,8 @@ def learned(
     if bandwidth is not None and math.prod(core) > MOST_NUMBERS * math.prod(shape):
         warnings.warn(FOLLOWED.format(core=core, shape=shape), UserWarning, stacklevel=9)
         bandwidth = math.inf
+    if bandwidth is not None and math.isfinite(bandwidth):
+        learner = with_rare_values(learner)
     times = WIDER if bandwidth is None else WIDER_IN_DOUBT
     more = wider(own, shape, source.n_samples, times)
     guess, stray = foretold(learner, own, more, bandwidth), None

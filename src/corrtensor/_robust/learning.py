@@ -93,7 +93,7 @@ class Guess:
 class Learner:
     """Some samples that were drawn, with their gaps, counted from a place; it is learned from them.
 
-    ``drawn`` are their numbers among all.
+    ``drawn`` are their numbers among all, ``least`` how far cells stray at least.
     """
 
     x: np.ndarray
@@ -101,6 +101,7 @@ class Learner:
     drawn: np.ndarray
     place: np.ndarray
     n_threads: int
+    least: float = 0.0
 
     def begun(self, y: np.ndarray, ranks: tuple[Rank, ...]) -> State:
         """Return 2DSVD of the samples, completed so."""
@@ -126,7 +127,7 @@ class Learner:
 
     def scale(self, guess: Guess) -> np.ndarray:
         """Return how far cells stray."""
-        return spread_of((self.x - guess.expected)[self.weights > 0])
+        return spread_of((self.x - guess.expected)[self.weights > 0], self.least)
 
     def model(self, guess: Guess, bandwidth: float | None) -> Model:
         """Return what is expected, with cells in doubt that stray so far."""
@@ -178,7 +179,7 @@ class Learner:
         # Gross errors do not begin; of vectors, whose few directions may all be those of what is
         # wrong, nothing that is far from the median.
         far = None if bandwidth is None else bandwidth * (1 if self.x.ndim == 2 else GROSS)
-        y = filled(self.x, far)
+        y = filled(self.x, far, self.least)
         return self.guess(self.begun(y, ranks), y)
 
 
@@ -209,11 +210,12 @@ def drawn_from(
     return Learner(x, w, drawn, place, source.n_threads)
 
 
-def filled(x: np.ndarray, bandwidth: float | None) -> np.ndarray:
+def filled(x: np.ndarray, bandwidth: float | None, least: float = 0.0) -> np.ndarray:
     """Return samples with their gaps, and cells that stray too far from it, at their place."""
     y = whole(x)
     if bandwidth is not None and math.isfinite(bandwidth):
-        model = Model(np.zeros(x.shape[1:]), None, x.dtype).doubting(spread_of(x), bandwidth)
+        scale = spread_of(x, least)
+        model = Model(np.zeros(x.shape[1:]), None, x.dtype).doubting(scale, bandwidth)
         step = max(1, CACHED // x[0].nbytes)
         with np.errstate(over="ignore", invalid="ignore"):
             for few in (slice(lo, lo + step) for lo in range(0, len(x), step)):
