@@ -865,6 +865,24 @@ def test_ranks_are_found_by_what_is_seen(missing):
     assert grid.fit(Y).best_params_ == {"ranks": (3, 2)}
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_without_a_mean_others_tell_of_cells_that_no_sample_shows(seed):
+    """Excitation-emission matrices without their band of scattered light."""
+    rng = np.random.default_rng(seed)
+    excitation, emission = np.arange(20)[:, None], np.arange(24)[:, None]
+    A = np.exp(-np.square(excitation - [5, 9, 14]) / 12)
+    B = np.exp(-np.square(emission - [8, 13, 18]) / 16)
+    clean = np.einsum("nk,ik,jk->nij", 0.2 + rng.random((130, 3)), A, B)
+    X, new = (clean + 0.005 * rng.normal(size=clean.shape))[:80], clean[80:]
+    band = np.abs(emission.T - excitation - 3) < 2
+    torn = np.where(band, np.nan, X)
+    # No warning here: warnings are errors in this suite.
+    model = ct.CorrTensor((3, 3), center=None).fit(torn)
+    assert left_out(model, new) < 1e-4 * np.square(new).sum(axis=(1, 2)).mean()
+    away = (model.repair(torn) - clean[:80])[:, band]
+    assert np.square(away).mean() < 0.05**2 * np.square(clean[:, band]).mean()
+
+
 def test_cells_that_no_sample_shows_are_told_of():
     X, _ = planted()
     X[:, 3, 2:4] = np.nan

@@ -262,7 +262,8 @@ class MultilinearSubspace(CallbackSupportMixin, PartialFit, CoreDistances, Likel
         source = self._first_source(X, missing)
         with team(source.n_threads), single_blas():
             if missing:
-                source, weight = completed(source, weight, self._bandwidth())
+                centered = options.center is not None
+                source, weight = completed(source, weight, self._bandwidth(), centered)
             solution = self._solve(source, weight, options)
             solution = replace(solution, weights=solution.weights * source.seen)
             self._keep(solution, as_float(np.dtype(X.dtype)))

@@ -94,7 +94,7 @@ class CompletedSource(Source):
     """Samples of another source, completed by what is expected of them.
 
     Those that fit into memory are completed once, others whenever they are read. ``gaps`` tells
-    whether any cell is missing.
+    whether any cell is missing, ``centered`` whether what is expected has a mean.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ class CompletedSource(Source):
         Of a cell, if some are in doubt: at first, those alone that are gross errors.
     """
 
-    gaps = True
+    gaps, centered = True, True
 
     def __init__(
         self,
@@ -229,11 +229,12 @@ class NewSource(Source):
 
 
 def completed(
-    inner: Source, weight: np.ndarray | None, bandwidth: float | None
+    inner: Source, weight: np.ndarray | None, bandwidth: float | None, centered: bool
 ) -> tuple[CompletedSource, np.ndarray | None]:
     """Return a source of completed samples, and how much each may count.
 
-    A sample without an observed cell does not count.
+    A sample without an observed cell does not count. What is expected has a mean, also if the fit
+    has none; but where no sample shows a cell, directions alone may tell what is in it.
     """
     each, hidden = zip(*inner.map(shares), strict=True)
     share, nowhere = np.concatenate(each), np.logical_and.reduce(hidden)
@@ -244,13 +245,15 @@ def completed(
             f"{np.count_nonzero(~seen)} of {len(seen)} samples have no observed cell, all are NaN: "
             "at least two samples that count must show something"
         )
-    if nowhere.any():
+    if nowhere.any() and centered:
         warnings.warn(
             f"{np.count_nonzero(nowhere)} of the {nowhere.size} cells are missing in every sample: "
-            "the mean there, and what repair puts there, is a guess",
+            "the mean there, and what repair puts there, is a guess; with center=None there is "
+            "no mean, and other cells tell",
             UserWarning,
             stacklevel=5,
         )
     source = CompletedSource(inner, bandwidth=bandwidth)
     source.gaps, source.seen = bool((share < 1).any()), seen
+    source.centered = centered or not nowhere.any()
     return source, counting

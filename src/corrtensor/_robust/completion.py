@@ -21,7 +21,7 @@ from corrtensor._engine.state import State
 from corrtensor._robust.cells import SIGMA, Model, upper
 from corrtensor._robust.completed import CompletedSource
 from corrtensor._robust.isolation import Split, Splits
-from corrtensor._robust.learning import FEWEST, LONG, Guess, Learner, drawn_from, filled, rows_of
+from corrtensor._robust.learning import FEWEST, LONG, Guess, Learner, drawn_from, rows_of
 from corrtensor._robust.search import Judge
 from corrtensor._robust.verdict import Stray
 
@@ -103,7 +103,7 @@ def numbers_of(learner: Learner, ranks: tuple[Rank, ...], in_doubt: bool) -> tup
     shares = tuple(FIRST_SHARE if isinstance(k, str) else k for k in ranks)
     if not any(isinstance(k, float) for k in shares):
         return cast(tuple[int | None, ...], shares)
-    found = learner.begun(filled(learner.x, None), shares).ranks
+    found = learner.begun(learner.filled(None), shares).ranks
     limits = [max(1, int(MOST * a)) if in_doubt else a for a in learner.x.shape[1:]]
     modes = zip(shares, found, limits, strict=True)
     return tuple(
@@ -127,7 +127,7 @@ def with_rare_values(learner: Learner) -> Learner:
 
     At most places two thirds of the samples are equal then, and tell nothing of it.
     """
-    away = np.abs(learner.x)
+    away = np.abs(learner.x - learner.begin)
     varying = np.fmax.reduce(away, axis=0) > 0
     share = np.count_nonzero(varying & (upper(away) == 0)) / max(1, np.count_nonzero(varying))
     if share <= 1 / 2:

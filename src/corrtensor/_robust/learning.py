@@ -66,7 +66,7 @@ def rows_of(x: np.ndarray, n_threads: int, missing: bool = False) -> Source:
     return Source(x, origin=np.zeros(1), unit=1.0, n_jobs=n_threads, missing=missing)
 
 
-def swept(source: Source, state: State, weights: np.ndarray) -> State:
+def swept(source: Source, state: State, weights: np.ndarray, centered: bool) -> State:
     """Return a state after one sweep of least squares."""
     modes = [n for n, U in enumerate(state.factors) if U is not None]
     if not modes:
@@ -76,7 +76,7 @@ def swept(source: Source, state: State, weights: np.ndarray) -> State:
     part = source.reduce(sweep, weights=weights)
     part.sums.first, part.log_weights = weighted_sum(weights, source.X), [np.log(weights)]
     with single_blas():
-        return next_state(source, state, part, "weighted")
+        return next_state(source, state, part, "weighted" if centered else None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,19 +93,23 @@ class Guess:
 class Learner:
     """Some samples that were drawn, with their gaps, counted from a place; it is learned from them.
 
-    ``drawn`` are their numbers among all, ``least`` how far cells stray at least.
+    ``drawn`` are their numbers among all, ``begin`` is where gaps begin, ``least`` how far cells
+    stray at least. Without a mean the place is the origin.
     """
 
     x: np.ndarray
     weights: np.ndarray
     drawn: np.ndarray
     place: np.ndarray
+    begin: np.ndarray
     n_threads: int
+    centered: bool = True
     least: float = 0.0
 
     def begun(self, y: np.ndarray, ranks: tuple[Rank, ...]) -> State:
         """Return 2DSVD of the samples, completed so."""
-        return spectral(rows_of(y, self.n_threads), ranks, weights=self.weights)
+        rows = rows_of(y, self.n_threads)
+        return spectral(rows, ranks, centered=self.centered, weights=self.weights)
 
     def guess(
         self, state: State, y: np.ndarray, F: np.ndarray | None = None, noise: float = 0.0
@@ -154,7 +158,7 @@ class Learner:
                 # What is seen of a sample stands for what is not.
                 y[lo:hi] = expected + moved * by_sample(1 / np.maximum(seen, LEAST), moved)
         start = State(model.mean, model.factors)  # type: ignore[arg-type]
-        state = swept(rows_of(y, self.n_threads), start, self.weights)
+        state = swept(rows_of(y, self.n_threads), start, self.weights, self.centered)
         return self.guess(state, y, F, squares / cells)
 
     def best(self, guess: Guess, bandwidth: float | None, rounds: int) -> Guess:
@@ -179,8 +183,21 @@ class Learner:
         # Gross errors do not begin; of vectors, whose few directions may all be those of what is
         # wrong, nothing that is far from the median.
         far = None if bandwidth is None else bandwidth * (1 if self.x.ndim == 2 else GROSS)
-        y = filled(self.x, far, self.least)
+        y = self.filled(far)
         return self.guess(self.begun(y, ranks), y)
+
+    def filled(self, far: float | None) -> np.ndarray:
+        """Return samples with their gaps, and cells that stray too far, where those begin."""
+        x = self.x - self.begin
+        y = whole(x)
+        if far is not None and math.isfinite(far):
+            scale = spread_of(x, self.least)
+            model = Model(np.zeros(x.shape[1:]), None, x.dtype).doubting(scale, far)
+            step = max(1, CACHED // x[0].nbytes)
+            with np.errstate(over="ignore", invalid="ignore"):
+                for few in (slice(lo, lo + step) for lo in range(0, len(x), step)):
+                    model.weighed(y[few], model.spread(x[few], np.zeros_like(x[few])))
+        return y + self.begin
 
 
 def drawn_from(
@@ -197,7 +214,8 @@ def drawn_from(
     for lo, hi, block in source.inner.chosen(drawn).blocks(0, len(drawn)):
         x[lo:hi] = block
     # Those that do not count have no say in where it begins.
-    place = usual(x)
+    middle = usual(x)
+    place = middle if source.centered else np.zeros(source.sample_shape)
     step = max(1, CACHED // x[0].nbytes)
     with np.errstate(over="ignore", invalid="ignore"):
         x -= place.astype(source.dtype)
@@ -207,17 +225,5 @@ def drawn_from(
         # What is expected need not be known to more digits than samples tell of it.
         x = x.astype(SINGLE)
     w = np.ones(len(drawn)) if weights is None else weights[drawn]
-    return Learner(x, w, drawn, place, source.n_threads)
-
-
-def filled(x: np.ndarray, bandwidth: float | None, least: float = 0.0) -> np.ndarray:
-    """Return samples with their gaps, and cells that stray too far from it, at their place."""
-    y = whole(x)
-    if bandwidth is not None and math.isfinite(bandwidth):
-        scale = spread_of(x, least)
-        model = Model(np.zeros(x.shape[1:]), None, x.dtype).doubting(scale, bandwidth)
-        step = max(1, CACHED // x[0].nbytes)
-        with np.errstate(over="ignore", invalid="ignore"):
-            for few in (slice(lo, lo + step) for lo in range(0, len(x), step)):
-                model.weighed(y[few], model.spread(x[few], np.zeros_like(x[few])))
-    return y
+    begin = (middle - place).astype(x.dtype)
+    return Learner(x, w, drawn, place, begin, source.n_threads, source.centered)
