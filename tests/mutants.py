@@ -690,8 +690,22 @@ FAULTS = [
     Fault(
         "samples that do not count say where learning begins",
         "_robust/learning.py",
-        "place = usual(x)",
-        "place = source.model.mean",
+        "middle = usual(x)",
+        "middle = source.model.mean",
+        "cells",
+    ),
+    Fault(
+        "where no sample shows a cell, a mean is expected there all the same",
+        "_robust/completed.py",
+        "source.centered = centered or not nowhere.any()",
+        "source.centered = True",
+        "cells",
+    ),
+    Fault(
+        "how far rare values stray shrinks to nothing",
+        "_robust/completion.py",
+        "least=LEAST_STRAY * float(np.median(away[away > 0]))",
+        "least=0.0",
         "cells",
     ),
     Fault(

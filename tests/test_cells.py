@@ -13,10 +13,10 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GridSearchCV
 
 import corrtensor as ct
+from corrtensor._engine.arrays.source import plain
 from corrtensor._robust.cells import ROUGHLY, Model, spread_of
 from corrtensor._robust.completion import PULLS
 from corrtensor._robust.isolation import Split
-from corrtensor._robust.learning import rows_of
 from corrtensor._robust.search import Judge
 from corrtensor.tasks._subspace import sample_weights
 
@@ -554,12 +554,12 @@ def test_a_group_that_strays_may_be_good(size):
     kept = np.arange(200) < 110
     split = Split(np.where(kept, 0.0, 1.0), kept, gap=3.0, distance=4.5, scale=0.2, cut=0.5)
     judge = Judge((3, 3), ct.CorrTensor()._options(), share=0.5)
-    group = judge.group(rows_of(X, 1), split, np.ones(200))
+    group = judge.group(plain(X, n_jobs=1), split, np.ones(200))
     assert not group.rejected
     assert group.keeping < group.rejecting
     # Noise in their place is told by no fit.
     X[110:] = rng.normal(size=(90, 12, 12))
-    group = judge.group(rows_of(X, 1), split, np.ones(200))
+    group = judge.group(plain(X, n_jobs=1), split, np.ones(200))
     assert group.rejected
     assert group.keeping > group.rejecting
 

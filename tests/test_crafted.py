@@ -195,7 +195,7 @@ def test_names_come_back(name):
 
 
 def test_numbers_of_a_table_stay_numbers(tmp_path):
-    steps.table_writer(tmp_path / "x.csv", ("a", "b"), [("-1", -1.5), ("'x", -2)])
+    steps.write_table(tmp_path / "x.csv", ("a", "b"), [("-1", -1.5), ("'x", -2)])
     with (tmp_path / "x.csv").open(newline="", encoding="utf-8") as file:
         assert list(csv.reader(file)) == [["a", "b"], ["'-1", "-1.5"], ["''x", "-2"]]
 

@@ -290,13 +290,6 @@ def test_the_tree_adds_up_what_the_list_does(stack, monkeypatch):
     assert_array_equal(np.concatenate(have.norms), np.concatenate(want.norms))
 
 
-def test_blocks_are_written_here(stack):
-    want, have = np.empty((1400, 8)), np.empty((1400, 8))
-    for X, out in ((stack, want), (cut(stack, 300), have)):
-        source_of(X).fill(out, lambda x: x.sum(axis=2))
-    assert_allclose(have, want, atol=1e-12)
-
-
 # What methods give back
 
 

@@ -100,6 +100,7 @@ def test_a_sweep_that_rises_is_taken_back(images):
     """All that is kept belongs to one state: the one before the rise."""
     with pytest.warns(ConvergenceWarning, match="raise the objective"):
         model = MultilinearSubspace((3, 2), loss=Convex()).fit(images)
+    assert not model.converged_
     J = model.objective_
     assert (np.diff(J) <= 1e-10 * J[0]).all()
     assert_allclose(model.residuals_, model.residuals(images), rtol=1e-9)

@@ -8,8 +8,7 @@ from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from corrtensor import CorrTensor, MultilinearSubspace, make
-from corrtensor.losses import Power
+from corrtensor import CorrTensor, make
 
 SETTINGS = {"tol": 1e-12, "max_iter": 40}
 
@@ -94,24 +93,6 @@ def test_scikit_learn_callbacks_see_the_sweeps(images):
     with pytest.raises(ValueError, match="identical"):
         model.fit(np.ones((9, 4, 3)))
     assert count.events == ["setup", "teardown"]
-
-
-def test_a_loss_that_is_not_concave_does_not_pretend_to_converge(images):
-    """A convex loss gives far samples the most weight: sweeps that minimise a tangent overshoot."""
-
-    class Fourth(Power):
-        def log_weight(self, s):
-            return 40 * np.log(s)
-
-        def value(self, s):
-            return s**41
-
-        def calibrate(self, s):
-            return self
-
-    with pytest.warns(ConvergenceWarning, match="raise the objective"):
-        model = MultilinearSubspace((3, 2), loss=Fourth()).fit(images)
-    assert not model.converged_
 
 
 def test_verbose_prints_the_sweeps_and_the_end(images, capsys):

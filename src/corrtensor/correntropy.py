@@ -66,8 +66,7 @@ def generalized_gaussian(e: ArrayLike, alpha: float, beta: float) -> np.ndarray:
     >>> generalized_gaussian([0.0, 1.0], alpha=2.0, beta=1.0).round(4)
     array([0.5642, 0.2076])
     """
-    require_positive(alpha=alpha, beta=beta)
-    gamma = alpha / (2 * beta * gamma_function(1 / alpha))
+    gamma = ggd_constants(alpha, beta)[0]
     with np.errstate(over="ignore"):
         return gamma * np.exp(-(np.abs(np.asarray(e, dtype=float) / beta) ** alpha))
 

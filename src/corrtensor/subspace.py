@@ -24,8 +24,6 @@ from corrtensor._engine.callbacks import (
     with_callbacks,
 )
 from corrtensor._engine.checkpoint import Checkpoint, fingerprint
-from corrtensor._engine.core_distances import CoreDistances
-from corrtensor._engine.likelihood import Likelihood
 from corrtensor._engine.partial_fit import PartialFit
 from corrtensor._engine.ranks import FIRST_SHARE, Rank, check_ranks, require_order
 from corrtensor._engine.shapes import MissingCells, as_float
@@ -46,7 +44,7 @@ __all__ = ["MultilinearSubspace"]
 CENTERS = ("weighted", "plain", None)
 
 
-class MultilinearSubspace(CallbackSupportMixin, PartialFit, CoreDistances, Likelihood, CellMethods):
+class MultilinearSubspace(CallbackSupportMixin, PartialFit, CellMethods):
     """A multilinear subspace that minimises a loss of the samples' residuals.
 
     Every sample X is approximated by ``mean + core x_1 U_1 ... x_d U_d`` with orthonormal

@@ -6,7 +6,7 @@ Both can be undone.
 """
 
 # What a spreadsheet computes; the apostrophe is here so that it can be undone.
-FORMULA = ("=", "+", "-", "@", "\t", "\r", "'", "＝", "＋", "－", "＠")  # noqa: RUF001
+FORMULA = ("=", "+", "-", "@", "'", "＝", "＋", "－", "＠")  # noqa: RUF001
 
 
 def visible(text: str) -> str:

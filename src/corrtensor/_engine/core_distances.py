@@ -18,6 +18,7 @@ from corrtensor._engine.arrays.source import Source
 from corrtensor._engine.passes import Blocks, Part, Projection, weighted_sum
 from corrtensor._engine.products import Factors, expand, project
 from corrtensor._engine.shapes import check_finite
+from corrtensor._engine.subspace_transformer import SubspaceTransformer
 from corrtensor.losses.scale import ranked
 
 # Samples, and bytes of their cores, from which location and scale are learned; and the fewest.
@@ -180,15 +181,12 @@ class ScorePass:
         return part
 
 
-class CoreDistances:
+class CoreDistances(SubspaceTransformer):
     """What a subspace learns of its cores, and how far those of other samples are from them."""
 
-    _mean: Any
-    _factors: Any
     residuals_: np.ndarray
     core_location_: np.ndarray
     core_scale_: np.ndarray
-    _source: Any
 
     def _learn_cores(
         self, source: Source, weights: np.ndarray, energies: Mapping[int, np.ndarray]

@@ -6,20 +6,13 @@ from typing import Any
 import numpy as np
 
 from corrtensor._engine.arrays.dask_lazy import by_chunks
-from corrtensor._engine.core_distances import CoreModel, ScorePass
+from corrtensor._engine.core_distances import CoreDistances, CoreModel, ScorePass
 from corrtensor._engine.passes import ResidualPass
 from corrtensor._engine.variance import Gaussian, explained, log_likelihood_of_noise, mean_of_best
 
 
-class Likelihood:
+class Likelihood(CoreDistances):
     """The variances that a subspace learns, and the likelihood of samples that follows."""
-
-    _mean: Any
-    _factors: Any
-    _source: Any
-    residuals_: np.ndarray
-    sample_shape_: tuple[int, ...]
-    core_shape_: tuple[int, ...]
 
     def _learn_variances(self, squares: np.ndarray, weights: np.ndarray) -> None:
         found = explained(squares, self.residuals_, weights, math.prod(self.sample_shape_))

@@ -2,36 +2,27 @@
 
 from typing import Any, Self
 
-import numpy as np
 from sklearn.utils.metaestimators import available_if
 
+from corrtensor._base.checks import is_share
 from corrtensor._base.gaps import has_gaps
 from corrtensor._engine.arrays import source_of
 from corrtensor._engine.core_distances import FEWEST_DRAWN, CoreModel
+from corrtensor._engine.likelihood import Likelihood
 from corrtensor._engine.stream import Stream, absorb, begin
 from corrtensor._engine.transformer import unchanged_on_error
 
 
-class PartialFit:
+class PartialFit(Likelihood):
     """Learning on from where a fit ended, with each batch seen once."""
 
     fit: Any
     coupled: bool
     center: str | None
-    n_jobs: int | None
-    block_size: int | None
     missing_values: float
-    _mean: Any
-    _factors: Any
     loss_: Any
-    residuals_: np.ndarray
-    core_location_: np.ndarray
-    core_scale_: np.ndarray
-    _check: Any
     repair: Any
     _first_source: Any
-    _learn_cores: Any
-    _learn_variances: Any
 
     @available_if(lambda self: self.coupled)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: object = None, *, decay: float = 0.95) -> Self:
@@ -57,7 +48,7 @@ class PartialFit:
             before it was learned from. ``outlier_scores_`` and ``diagnostics_`` of a ``CorrTensor``
             stay those of the first.
         """
-        if not isinstance(decay, int | float | np.number) or not 0 < decay <= 1:
+        if not is_share(decay):
             raise ValueError(f"decay={decay!r} must lie above 0 and not above 1")
         stream: Stream | None = getattr(self, "_stream", None)
         if stream is None or stream.state.factors is not self._factors:

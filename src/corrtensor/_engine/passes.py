@@ -87,6 +87,12 @@ class Part:
     log_weights: list[np.ndarray] = field(default_factory=list)
     cores: list[np.ndarray] = field(default_factory=list)
 
+    def merge(self, other: Part) -> None:
+        """Add another part: its sums, and the values of its samples behind those that are there."""
+        self.sums.merge(other.sums)
+        for name in ("norms", "squares", "log_weights", "cores"):
+            getattr(self, name).extend(getattr(other, name))
+
 
 def working_copy(factors: Factors, dtype: np.dtype) -> list[np.ndarray | None]:
     """Return the factors as the products like them: C order, the block's type, even width.

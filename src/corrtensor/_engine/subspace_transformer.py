@@ -74,21 +74,22 @@ class SubspaceTransformer(TensorTransformer):
         Parameters
         ----------
         X : array-like of shape (n_samples, k_1, ..., k_d), or flattened
-            Cores, in memory, on disk or in a Dask array.
+            Cores, in memory, in a Dask array, or, not flattened, on disk.
         out : array of the result's shape, default=None
             Where to write, as in :meth:`transform`.
 
         Returns
         -------
-        X_new : ndarray of shape (n_samples, a_1, ..., a_d), or flat if the samples were; or ``out``
+        X_new : ndarray of shape (n_samples, a_1, ..., a_d), or flat if the cores were; or ``out``
+            Flat cores that ``output="flat"`` has made of tensors come back as tensors.
             ``mean + core x_1 U_1 ... x_d U_d``; lazy, as in :meth:`transform`.
         """
         if is_on_disk(X):
             check_is_fitted(self)
             if tuple(X.shape[1:]) != self.core_shape_:
                 raise ValueError(
-                    f"transformed samples have shape {self.core_shape_}; "
-                    f"an array of shape {X.shape} was given"
+                    f"transformed samples have shape {self.core_shape_}, on disk not flattened; "
+                    f"an array of shape {tuple(X.shape)} was given"
                 )
             cores, flat = X, len(X.shape) == 2
         else:

@@ -41,7 +41,7 @@ def unchanged_on_error(estimator: Any) -> Iterator[None]:
 OUTPUTS = ("auto", "tensor", "flat")
 
 
-class TensorTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
+class TensorTransformer(TransformerMixin, BaseEstimator):
     """What the estimators share: checks of X, flat or not, and names of what comes out.
 
     A subclass stores ``sample_shape``, ``sample_dim`` and ``output`` (or their defaults) in its

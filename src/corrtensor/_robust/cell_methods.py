@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from corrtensor._engine.arrays.dask_lazy import by_chunks
 from corrtensor._engine.arrays.disk import check_output
-from corrtensor._engine.arrays.source import Source
+from corrtensor._engine.arrays.source import Source, plain
 from corrtensor._engine.passes import by_sample
 from corrtensor._engine.ranks import Rank
 from corrtensor._engine.sharing import mark
@@ -19,7 +19,7 @@ from corrtensor._engine.subspace_transformer import SubspaceTransformer
 from corrtensor._robust.cells import ROUGHLY, Block, Model, repaired
 from corrtensor._robust.completed import CompletedSource, NewSource
 from corrtensor._robust.completion import Completion, learned
-from corrtensor._robust.learning import cost_of
+from corrtensor._robust.learning import prior_of
 from corrtensor._robust.search import Judge
 from corrtensor._robust.verdict import Stray
 
@@ -61,7 +61,7 @@ class CellMethods(SubspaceTransformer):
             # A fit to whole samples, or a stream: its own subspace, by the variances it learned.
             cost = np.zeros(self.core_shape_)
             if hasattr(self, "explained_variance_"):
-                cost = cost_of(self.noise_variance_, self.explained_variance_)
+                cost = prior_of(self.noise_variance_, self.explained_variance_)
             scale, bandwidth = getattr(self, "cell_scale_", None), self._bandwidth() or math.inf
             known = Completion(self._mean, self._factors, cost, scale, bandwidth)
         if closely:
@@ -116,14 +116,7 @@ class CellMethods(SubspaceTransformer):
         shape = (math.prod(self.sample_shape_),) if flat else self.sample_shape_
         made = check_output(out, (source.n_samples, *shape), source.dtype)
         # Good cells must come back as they are: nothing is taken off and put back.
-        raw = Source(
-            source.X,
-            origin=np.zeros(1),
-            unit=1.0,
-            n_jobs=self.n_jobs,
-            block_size=source.block_size,
-            missing=True,
-        )
+        raw = plain(source.X, n_jobs=self.n_jobs, block_size=source.block_size, missing=True)
         mean, unit = self._mean.astype(source.dtype), source.dtype.type(source.unit)
 
         def task(x: np.ndarray) -> np.ndarray:

@@ -15,13 +15,13 @@ from typing import cast
 
 import numpy as np
 
-from corrtensor._engine.arrays.source import Source
+from corrtensor._engine.arrays.source import Source, plain
 from corrtensor._engine.ranks import FIRST_SHARE, Rank
 from corrtensor._engine.state import State
 from corrtensor._robust.cells import SIGMA, Model, upper
 from corrtensor._robust.completed import CompletedSource
 from corrtensor._robust.isolation import Split, Splits
-from corrtensor._robust.learning import FEWEST, LONG, Guess, Learner, drawn_from, rows_of
+from corrtensor._robust.learning import FEWEST, LONG, Guess, Learner, drawn_from
 from corrtensor._robust.search import Judge
 from corrtensor._robust.verdict import Stray
 
@@ -129,7 +129,8 @@ def with_rare_values(learner: Learner) -> Learner:
     """
     away = np.abs(learner.x - learner.begin)
     varying = np.fmax.reduce(away, axis=0) > 0
-    share = np.count_nonzero(varying & (upper(away) == 0)) / max(1, np.count_nonzero(varying))
+    equal = varying & (upper(away) == 0)
+    share = float(equal.sum()) / max(1.0, float(varying.sum()))
     if share <= 1 / 2:
         return learner
     warnings.warn(RARE.format(share=share), UserWarning, stacklevel=10)
@@ -219,7 +220,7 @@ def apart(
     kept = ~judged
     kept[judged] = split.kept
     # Counted from the origin again: where there is no mean, that is the centre.
-    rows = rows_of(block.x + learner.place.astype(block.x.dtype), learner.n_threads)
+    rows = plain(block.x + learner.place.astype(block.x.dtype), n_jobs=learner.n_threads)
     return replace(split, values=away, kept=kept), rows
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from corrtensor._engine.arrays.origin import SINGLE, single_holds, usual
-from corrtensor._engine.arrays.source import Source
+from corrtensor._engine.arrays.source import Source, plain
 from corrtensor._engine.passes import Blocks, SweepPass, by_sample, weighted_sum
 from corrtensor._engine.products import row_squares
 from corrtensor._engine.ranks import Rank
@@ -55,15 +55,10 @@ class StepsPass:
         return done
 
 
-def cost_of(noise: float, variance: np.ndarray) -> np.ndarray:
+def prior_of(noise: float, variance: np.ndarray) -> np.ndarray:
     """Return what cores cost by their variances: noise over signal."""
     usual = CORRELATED * noise
     return np.asarray(usual / np.maximum(variance, usual / DEAREST + np.finfo(float).tiny))
-
-
-def rows_of(x: np.ndarray, n_threads: int, missing: bool = False) -> Source:
-    """Return samples that are counted from their origin, in their unit, as a source."""
-    return Source(x, origin=np.zeros(1), unit=1.0, n_jobs=n_threads, missing=missing)
 
 
 def swept(source: Source, state: State, weights: np.ndarray, centered: bool) -> State:
@@ -108,7 +103,7 @@ class Learner:
 
     def begun(self, y: np.ndarray, ranks: tuple[Rank, ...]) -> State:
         """Return 2DSVD of the samples, completed so."""
-        rows = rows_of(y, self.n_threads)
+        rows = plain(y, n_jobs=self.n_threads)
         return spectral(rows, ranks, centered=self.centered, weights=self.weights)
 
     def guess(
@@ -127,7 +122,7 @@ class Learner:
             cores.reshape(len(y), -1)
         )
         variance = mean_square.reshape(model.core_shape).astype(np.float64)
-        return Guess(replace(model, prior=cost_of(noise, variance)), cores, F, noise)
+        return Guess(replace(model, prior=prior_of(noise, variance)), cores, F, noise)
 
     def scale(self, guess: Guess) -> np.ndarray:
         """Return how far cells stray."""
@@ -148,7 +143,7 @@ class Learner:
         """Complete the samples and learn from them."""
         model = self.model(guess, bandwidth)
         y, F, squares, cells = np.empty_like(self.x), np.empty_like(self.x), 0.0, 0.0
-        torn = rows_of(self.x, self.n_threads, missing=True)
+        torn = plain(self.x, n_jobs=self.n_threads, missing=True)
         for rows in torn.map(StepsPass(model), cores=guess.cores):
             for lo, hi, expected, moved, seen in rows:
                 w = self.weights[lo:hi]
@@ -158,7 +153,7 @@ class Learner:
                 # What is seen of a sample stands for what is not.
                 y[lo:hi] = expected + moved * by_sample(1 / np.maximum(seen, LEAST), moved)
         start = State(model.mean, model.factors)  # type: ignore[arg-type]
-        state = swept(rows_of(y, self.n_threads), start, self.weights, self.centered)
+        state = swept(plain(y, n_jobs=self.n_threads), start, self.weights, self.centered)
         return self.guess(state, y, F, squares / cells)
 
     def best(self, guess: Guess, bandwidth: float | None, rounds: int) -> Guess:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from corrtensor._engine.arrays.origin import SINGLE, single_holds
-from corrtensor._engine.arrays.source import Source
+from corrtensor._engine.arrays.source import Source, plain
 from corrtensor._engine.passes import LARGEST_SQUARE, EachPass
 from corrtensor._engine.products import row_squares
 from corrtensor._engine.ranks import Rank
@@ -237,7 +237,7 @@ def in_single(some: Source, away: np.ndarray) -> Source:
     if not single_holds(row_squares(x), float(np.median(away))):
         return some
     options: dict[str, Any] = {"n_jobs": some.n_threads, "block_size": some.block_size}
-    return Source(x.astype(SINGLE), origin=np.zeros(some.sample_shape), unit=1.0, **options)
+    return plain(x.astype(SINGLE), **options)
 
 
 def draw(away: np.ndarray, counting: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

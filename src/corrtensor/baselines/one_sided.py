@@ -8,6 +8,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from corrtensor._base.checks import is_number, is_whole, require_count
 from corrtensor._engine.arrays.origin import choose_pilots, choose_unit
+from corrtensor._engine.eigenvectors import fix_signs
 from corrtensor._engine.ranks import choose_rank
 from corrtensor._engine.shapes import check_finite
 from corrtensor._engine.subspace_transformer import SubspaceTransformer
@@ -105,7 +106,5 @@ class OneSided(SubspaceTransformer):
     def _keep(self, mean: np.ndarray, Q: np.ndarray) -> None:
         """Store the mean and Q, filled up to ``rank_`` columns where the samples span fewer."""
         rest = np.linalg.qr(Q, mode="complete")[0][:, Q.shape[1] : self.rank_]
-        Q = np.hstack([Q, rest])
-        peak = np.take_along_axis(Q, abs(Q).argmax(axis=0)[None], axis=0)
-        self.mean_, self.factors_ = mean, (None, Q * np.where(peak < 0, -1.0, 1.0))
+        self.mean_, self.factors_ = mean, (None, fix_signs(np.hstack([Q, rest])))
         self.core_shape_ = (mean.shape[0], self.rank_)

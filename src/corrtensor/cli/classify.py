@@ -116,7 +116,7 @@ def say_classes(
             (k, steps.name_of(stack, k), label, *([truth[k]] if known else []))
             for k, label in enumerate(found.tolist())
         ]
-        steps.table_writer(table, ("sample", "name", "class", *(["label"] if known else [])), rows)
+        steps.write_table(table, ("sample", "name", "class", *(["label"] if known else [])), rows)
     names, counts = np.unique(found, return_counts=True)
     sizes = dict(zip(map(str, names.tolist()), counts.tolist(), strict=True))
     record: dict[str, Any] = {

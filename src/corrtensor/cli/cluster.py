@@ -66,7 +66,7 @@ def say_clusters(
             (k, steps.name_of(stack, k), int(labels[k]), float(f"{found.weights_[k]:.6g}"))
             for k in range(len(labels))
         ]
-        steps.table_writer(table, ("sample", "name", "cluster", "weight"), rows)
+        steps.write_table(table, ("sample", "name", "cluster", "weight"), rows)
     sizes = np.bincount(labels, minlength=found.n_clusters).tolist()
     record: dict[str, Any] = {
         "n_samples": len(labels),

@@ -6,7 +6,6 @@ from typing import Annotated, Any
 
 import typer
 
-from corrtensor._base.files import open_regular
 from corrtensor._base.names import printable
 from corrtensor.cli import options, steps
 from corrtensor.cli.output import Voice, exit_codes
@@ -23,20 +22,14 @@ def info(
 
     Example: corrtensor info faces.ct
     """
+    from corrtensor.io.model_file import is_model_file
+
     voice = Voice(as_json, quiet)
     with exit_codes(voice):
         path = Path(where)
-        model_file = path.suffix.lower() == ".ct" or (path.is_file() and is_model(path))
+        model_file = path.suffix.lower() == ".ct" or (path.is_file() and is_model_file(path))
         record = describe_model(where) if model_file else describe_stack(voice, where)
         voice.result(record, *(f"{key}: {shown(item)}" for key, item in record.items()))
-
-
-def is_model(path: Path) -> bool:
-    """Tell by its last bytes whether a file is a model file."""
-    with open_regular(path) as file:
-        size = file.seek(0, 2)
-        file.seek(max(0, size - 71))
-        return file.read(7) == b"sha256:"
 
 
 def describe_model(where: str) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from corrtensor.cli.steps import (
     open_stack,
     refuse_beside,
     samples_of,
-    table_writer,
+    write_table,
 )
 
 if TYPE_CHECKING:
@@ -85,9 +85,9 @@ def outliers(
         ]  # fmt: skip
         if table is not None:
             skipped = [("", "", s.name, "", "", f"skipped: {s.reason}") for s in stack.skipped]
-            table_writer(table, COLUMNS, [*rows, *skipped])
+            write_table(table, COLUMNS, [*rows, *skipped])
         if report is not None:
-            write_page(voice, report, detector, ranking, stack, where)
+            write_report(voice, report, detector, ranking, stack, where)
         files = {"csv": table, "report": report}
         files |= act(Path(where), [r[2] for r in rows if r[4]], copy_to, move_to)
         tell(voice, rows[:top], ranking, names, stack, files)
@@ -128,7 +128,7 @@ def ranking_of(
     return detector, rank_samples(detector, X, copies)
 
 
-def write_page(
+def write_report(
     voice: Voice, path: Path, detector: Any, ranking: Any, stack: "Stack", where: str
 ) -> None:
     """Write the page with the pictures."""

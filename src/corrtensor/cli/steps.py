@@ -238,7 +238,7 @@ def refuse_replacing(output: str) -> None:
         raise typer.BadParameter(f"{output} is there: give another name, or --force to replace it")
 
 
-def table_writer(path: str | Path, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+def write_table(path: str | Path, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     """Write a table as CSV; the file appears when it is whole.
 
     Text is written as :func:`corrtensor._base.names.cell` writes names; numbers are numbers.

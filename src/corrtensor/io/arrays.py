@@ -23,6 +23,8 @@ from corrtensor._base.gaps import Gapped
 from corrtensor.io.stack import InputError, Spool, reading, turned
 
 NUMBERS = "fiub"
+# One of these files is in every zarr store.
+ZARR_MARKS = ("zarr.json", ".zarray", ".zgroup")
 # No array needs a longer description.
 LONGEST_HEADER = 1 << 14
 # Groups in groups in an HDF5 file.

@@ -114,6 +114,13 @@ def read(path: str | os.PathLike[str], kind: str) -> Any:
                 raise ModelFileError(f"{path} holds no {kind}: {error}") from error
 
 
+def is_model_file(path: Any) -> bool:
+    """Tell by its last bytes whether a file is a model file."""
+    with open_regular(path) as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - DIGITS - len(COMMENT)))
+        return file.read(len(COMMENT)) == COMMENT
+
+
 def check_whole(file: BinaryIO, path: Any, kind: str) -> None:
     """Raise a :class:`ModelFileError` unless the checksum agrees."""
     if file.read(4) != b"PK\x03\x04":

@@ -9,7 +9,15 @@ from typing import Any
 import numpy as np
 
 from corrtensor._base.files import open_regular
-from corrtensor.io.arrays import NUMBERS, open_hdf5, open_mat, open_npy, open_npz, open_zarr
+from corrtensor.io.arrays import (
+    NUMBERS,
+    ZARR_MARKS,
+    open_hdf5,
+    open_mat,
+    open_npy,
+    open_npz,
+    open_zarr,
+)
 from corrtensor.io.images import IMAGE_SUFFIXES, open_folder
 from corrtensor.io.stack import InputError, Progress, Stack, turned
 from corrtensor.io.tiff import open_tiff
@@ -116,7 +124,7 @@ def open_array(path: Path, name: str | None, axis: int, least: int = 2) -> Any:
 
 def is_zarr(path: Path) -> bool:
     """Tell whether this is a zarr store."""
-    inside = any((path / name).is_file() for name in ("zarr.json", ".zarray", ".zgroup"))
+    inside = any((path / name).is_file() for name in ZARR_MARKS)
     return inside or path.suffix.lower() == ".zarr"
 
 

@@ -24,14 +24,13 @@ import numpy as np
 from corrtensor._base.extras import need
 from corrtensor._base.files import held, refuse_link, refuse_special, replacing, sync_folder
 from corrtensor._base.names import cell
-from corrtensor.io.arrays import is_at_home
+from corrtensor.io.arrays import ZARR_MARKS, is_at_home
 
 # Takes the number of the first of some samples, and these.
 Write = Callable[[int, np.ndarray], None]
 HDF5_SUFFIXES = (".h5", ".hdf5")
 # Samples of a stored chunk take about this much.
 CHUNK_BYTES = 1 << 20
-ZARR_MARKS = ("zarr.json", ".zarray", ".zgroup")
 # Ending of the file, container and encoder, all of them in every build of FFmpeg that PyAV brings.
 FORMATS = {".mp4": ("mp4", "libx264"), ".mkv": ("matroska", "libx264"), ".avi": ("avi", "mpeg4")}
 FRAMES_PER_SECOND = 25

@@ -60,7 +60,7 @@ def reconstructions(
     figure = figure or pyplot().figure(figsize=(1.7 * len(x) + 0.4, 5), layout="constrained")
     grid = figure.subplots(3, len(x), squeeze=False)
     for column, (i, sample, made) in enumerate(zip(samples, x, y, strict=True)):
-        limits = value_limits(sample)
+        limits = value_limits(sample[np.isfinite(sample)])
         show(grid[0, column], view.picture(sample), limits)
         show(grid[1, column], view.picture(made), limits)
         size = view.magnitude(sample - made)

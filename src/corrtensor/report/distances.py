@@ -7,6 +7,7 @@ import numpy as np
 from sklearn.frozen import FrozenEstimator
 
 from corrtensor._engine.containers import bare
+from corrtensor._engine.core_distances import summarise
 from corrtensor.tasks._subspace import sample_weights, squared_residuals, weighted_median
 from corrtensor.tasks.outliers import TensorOutlierDetector
 from corrtensor.tasks.reasons import reasons
@@ -39,11 +40,7 @@ def score_distances(model: Any, X: Any) -> np.ndarray:
         return np.asarray(model.score_distances(X))
     cores = np.asarray(model.transform(X))
     cores = cores.reshape(len(cores), -1)
-    off = np.abs(cores - np.median(cores, axis=0))
-    unit = SIGMA_PER_MAD * np.median(off, axis=0)
-    # Where most samples agree, there is no unit to count in.
-    unit[unit == 0] = unit.max() or 1.0
-    return np.sqrt(np.square(off / unit).mean(axis=1, dtype=float))
+    return summarise(cores).distances(cores)
 
 
 def distances(model: Any, X: Any) -> Distances:

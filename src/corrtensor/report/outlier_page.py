@@ -15,10 +15,10 @@ import numpy as np
 
 from corrtensor._base.files import replacing
 from corrtensor._base.names import cell
-from corrtensor._engine.arrays.source import Source
+from corrtensor._engine.arrays.source import plain
 from corrtensor.report.charts import Scale
 from corrtensor.report.page import cell_pictures, render
-from corrtensor.report.pictures import Painter, data_uri, value_limits, view_of
+from corrtensor.report.pictures import Painter, data_uri
 from corrtensor.report.words import readable
 from corrtensor.tasks.profile import in_shape
 from corrtensor.tasks.ranking import Ranking
@@ -81,19 +81,10 @@ class Pictures:
 
     def __init__(self, detector: Any, X: Any, ranking: Ranking) -> None:
         shape = np.shape(X)[1:] if detector is None else detector.profile_.mean.shape
-        self.detector, self.source = (
-            detector,
-            Source(in_shape(X, shape), origin=np.zeros(1), missing=True),
-        )
+        self.detector, self.source = detector, plain(in_shape(X, shape), missing=True)
         usual = np.flatnonzero(~ranking.flagged)
         usual = usual if len(usual) else np.arange(len(ranking.scores))
-        some = usual[np.unique(np.linspace(0, len(usual) - 1, PILOTS).astype(int))]
-        view = view_of(shape)
-        values = np.stack([view.picture(x) for x in self.source.take(some)])
-        dtype = np.dtype(self.source.X.dtype)
-        self.painter = Painter(
-            view, value_limits(values[np.isfinite(values)], dtype), fixed=dtype == np.uint8
-        )
+        self.painter = Painter.of(self.source, usual)
 
     def of(self, i: int, side: int) -> str:
         """Return a sample as a picture."""

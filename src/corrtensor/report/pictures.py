@@ -3,6 +3,8 @@
 Pictures on pages are small, and lie in the page as data URIs.
 """
 
+from __future__ import annotations
+
 import base64
 import io
 import math
@@ -13,6 +15,8 @@ from typing import Any
 import numpy as np
 
 from corrtensor._base.extras import need
+from corrtensor._engine.arrays.origin import choose_pilots
+from corrtensor._engine.arrays.source import Source
 
 MOST_SLICES = 4
 # Last modes of so many entries are the channels of a colour.
@@ -205,6 +209,15 @@ class Painter:
 
     def __init__(self, view: View, limits: tuple[float, float], *, fixed: bool = False) -> None:
         self.view, self.limits, self.fixed = view, limits, fixed
+
+    @classmethod
+    def of(cls, source: Source, usual: np.ndarray) -> Painter:
+        """Return a painter whose range is that of usual samples, told by some of them."""
+        view, dtype = view_of(source.sample_shape), np.dtype(source.X.dtype)
+        some = usual[choose_pilots(len(usual), source.sample_shape)]
+        values = np.stack([view.picture(x) for x in source.take(some)])
+        limits = value_limits(values[np.isfinite(values)], dtype)
+        return cls(view, limits, fixed=dtype == np.uint8)
 
     def limits_for(self, sample: np.ndarray) -> tuple[float, float]:
         """Return the usual range, wider if the sample leaves it by far."""

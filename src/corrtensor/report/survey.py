@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from corrtensor._engine.arrays.origin import PILOT_BYTES
-from corrtensor._engine.arrays.source import Source
+from corrtensor._engine.arrays.source import Source, plain
 from corrtensor._engine.products import expand, project
 from corrtensor._engine.subspace_transformer import SubspaceTransformer
 from corrtensor.report.distances import Distances, distances
-from corrtensor.report.pictures import Painter, value_limits, view_of
+from corrtensor.report.pictures import Painter
 
 # Samples whose values set the range of all pictures.
 PILOTS = 64
@@ -81,11 +80,10 @@ def survey(model: Any, X: Any) -> Survey:
     subspace = Subspace(model)
     checked, _ = model._check(X)
     measured = distances(model, X)
-    # Plain numbers: nothing subtracted, nothing scaled.
-    plain: dict[str, Any] = {"origin": np.zeros(1), "unit": 1.0, "missing": True}
-    source = Source(checked, block_size=model.block_size, **plain)
+    source = plain(checked, block_size=model.block_size, missing=True)
     order = np.argsort(-measured.unusual, kind="stable")
-    painter = choose_range(source, measured, np.dtype(checked.dtype))
+    middle = float(np.median(measured.unusual))
+    painter = Painter.of(source, np.flatnonzero(measured.unusual <= max(1.0, middle)))
     drawn = choose_drawn(order)
     # So large that all together stay small.
     side = min(LARGEST_TILE, max(SMALLEST_TILE, math.isqrt(TILE_PIXELS // len(drawn))))
@@ -105,18 +103,6 @@ def survey(model: Any, X: Any) -> Survey:
     total = float(weights.sum())
     energies = squares / total, energy / total
     return Survey(subspace, source, measured, painter, order, drawn, tiles, *energies, torn)
-
-
-def choose_range(source: Source, measured: Distances, dtype: np.dtype) -> Painter:
-    """Return a painter whose range is that of ordinary samples."""
-    usual = np.flatnonzero(measured.unusual <= max(1.0, float(np.median(measured.unusual))))
-    affordable = PILOT_BYTES // (8 * math.prod(source.sample_shape))
-    count = min(PILOTS, max(4, affordable))
-    pilots = usual[np.unique(np.linspace(0, len(usual) - 1, count).astype(int))]
-    view = view_of(source.sample_shape)
-    drawn = np.stack([view.picture(sample) for sample in source.take(pilots)])
-    limits = value_limits(drawn[np.isfinite(drawn)], dtype)
-    return Painter(view, limits, fixed=dtype == np.uint8)
 
 
 def choose_drawn(order: np.ndarray) -> np.ndarray:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from scipy.spatial import cKDTree
 
-from corrtensor.tasks.profile import blocks_of, in_shape
+from corrtensor.tasks.profile import blocks_of
 from corrtensor.tasks.views import is_picture, normalised, view
 
 # Sides of the view behind a fingerprint; entries of one of samples that are no pictures.
@@ -124,7 +124,7 @@ def fingerprints(X: Any, shape: tuple[int, ...]) -> tuple[list[bytes], np.ndarra
     """Return of each sample a digest of all entries, a fingerprint, its brightness and contrast."""
     marks: list[bytes] = []
     prints, traits = [], []
-    for x in blocks_of(in_shape(X, shape), shape, missing=True):
+    for x in blocks_of(X, shape, missing=True):
         # Zero has two signs.
         rows = np.ascontiguousarray(x + 0.0).reshape(len(x), -1)
         marks += [hashlib.blake2b(row.tobytes(), digest_size=16).digest() for row in rows]

@@ -171,8 +171,10 @@ class TensorOutlierDetector(OutlierMixin, BaseEstimator):
         measured : dict of ndarray
             ``score``; in robust standard deviations above the usual ``texture``, ``likeness``,
             ``turn``, ``distance``, ``cover``, of which the score is made, and ``detail``,
-            ``level``, ``contrast``; and ``nearest``, the number of the most similar
-            usual sample among those of the fit.
+            ``level``, ``contrast``; ``faint``, the logarithm of how much less contrast than usual
+            there is; ``turned``, the likeness after each turn and of the negative, and ``righted``,
+            how unlike the others it still is after the best of these; and ``nearest``, the number
+            of the most similar usual sample among those of the fit.
         """
         check_is_fitted(self)
         if hasattr(self.subspace_, "_check"):

@@ -33,10 +33,11 @@ from sklearn.covariance import ledoit_wolf
 
 from corrtensor._base.gaps import with_gaps
 from corrtensor._engine.arrays.dask_lazy import is_dask
-from corrtensor._engine.arrays.source import Source
+from corrtensor._engine.arrays.source import plain
 from corrtensor._engine.containers import bare
 from corrtensor._engine.shapes import check_finite, is_on_disk, refuse_infinite
 from corrtensor._robust.metric import Metric, see
+from corrtensor._robust.search import FINE
 from corrtensor.tasks.shells import directions, fine, shell_energies
 from corrtensor.tasks.views import ITSELF, closest, correlations, normalised, turn, turns, view
 
@@ -57,8 +58,6 @@ DRAWN, DRAWN_BYTES, FEWEST_DRAWN = 2000, 1 << 27, 100
 KEPT = (0.75, 0.75, 0.75, 0.9)
 # Others that a sample is compared with.
 REFERENCES = 500
-# How much the metric is shrunk: as where the search judges a group.
-SHRINK = 0.3
 SIGMA_PER_MEDIAN = 1.4826
 # Samples that differ less from their likes do so by rounding; everything is counted in logarithms,
 # correlations, shares, or the unit of the data.
@@ -265,7 +264,7 @@ def fit_profile(subspace: Any, X: Any, weights: np.ndarray | None) -> Profile:
 
 def judged(x: np.ndarray, teaching: np.ndarray) -> tuple[Metric, np.ndarray]:
     """Return the metric of those that teach, and how far off all are by it."""
-    return Metric.of(*see(Source(x, origin=np.zeros(1), unit=1.0), teaching), teaching, SHRINK)
+    return Metric.of(*see(plain(x), teaching), teaching, FINE)
 
 
 def of_several_kinds(energies: np.ndarray, small: np.ndarray) -> tuple[bool, np.ndarray]:
@@ -326,7 +325,7 @@ def draw(
         x = np.asarray(X[numbers].compute(), dtype=np.float64)
         check_finite(x, at=numbers)
         return x, numbers
-    return Source(X, origin=np.zeros(1), unit=1.0).take(numbers), numbers
+    return plain(X).take(numbers), numbers
 
 
 def in_shape(X: Any, shape: tuple[int, ...]) -> Any:
@@ -344,7 +343,7 @@ def blocks_of(
 ) -> Iterator[np.ndarray]:
     """Yield blocks of samples in double precision; NaN is an error unless cells may be missing."""
     X = in_shape(X, shape)
-    source = Source(X, origin=np.zeros(1), unit=1.0, block_size=block_size)
+    source = plain(X, block_size=block_size)
     for lo, _, x in source.blocks(0, source.n_samples):
         (refuse_infinite if missing else check_finite)(x, first=lo)
         yield x.astype(np.float64, copy=False)

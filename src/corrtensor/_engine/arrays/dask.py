@@ -134,10 +134,6 @@ class DaskSource(Source):
         cut.__dict__ = {k: v for k, v in vars(self).items() if k not in here}
         return cut
 
-    def chunks(self) -> list[tuple[int, int]]:
-        """Return the chunks of the Dask array that hold samples."""
-        return [(lo, hi) for lo, hi in pairwise(self.edges) if lo < hi]
-
     def pieces(self) -> list[Piece]:
         """Cut the chunks: on a cluster not at all, among threads into whole blocks."""
         each = 1 if self.distributed else max(1, PIECES // len(self.held.chunks))
@@ -197,10 +193,7 @@ class DaskSource(Source):
             sums, *parts = compute(graph, [root, *wanted])
             total.sums.merge(sums)
             for part in parts:
-                total.norms += part.norms
-                total.squares += part.squares
-                total.log_weights += part.log_weights
-                total.cores += part.cores
+                total.merge(part)
             progress.debug("samples to %d of %d", wave[-1].first + wave[-1].hi, self.n_samples)
         return total
 
@@ -216,21 +209,6 @@ class DaskSource(Source):
             rows[owner == i] = found
         self._check(rows, at=indices)
         return rows
-
-    def fill(self, out: Any, task: Callable[[np.ndarray], np.ndarray]) -> None:
-        """Write what a task makes of every block into ``out``, here: chunk by chunk.
-
-        For few samples. Those of many are better mapped where they are
-        (:func:`corrtensor._engine.arrays.dask_lazy.by_chunks`).
-        """
-        options: dict[str, Any] = {
-            "origin": self.origin,
-            "unit": self.unit,
-            "block_size": self.block_size,
-            "missing": self.missing,
-        }
-        for lo, hi in self.chunks():
-            Source(self.take(np.arange(lo, hi)), **options).fill(out[lo:hi], task)
 
 
 def grow_tree(graph: dict[Any, Any], keys: list[Any]) -> Any:

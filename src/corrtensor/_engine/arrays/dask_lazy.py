@@ -17,6 +17,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from corrtensor._base.extras import need
+from corrtensor._engine.arrays.disk import check_output
 from corrtensor._engine.containers import opened
 
 # What a fitted estimator knows of every sample it was fitted to, and how its output is to be
@@ -145,12 +146,7 @@ def _itself(out: Any) -> Any:
 
 def _stored(lazy: Any, out: Any) -> Any:
     """Compute a Dask array into another array; NaN everywhere if that fails."""
-    if tuple(getattr(out, "shape", ())) != lazy.shape:
-        raise ValueError(
-            f"out has shape {getattr(out, 'shape', None)}; what is written has shape {lazy.shape}"
-        )
-    if not np.can_cast(lazy.dtype, np.dtype(out.dtype), "same_kind"):
-        raise ValueError(f"out holds {out.dtype}; what is written is {lazy.dtype}")
+    check_output(out, lazy.shape, lazy.dtype)
     target = Closable(out)
     try:
         lazy.store(target, lock=True)

@@ -277,11 +277,7 @@ class Source:
         total = Part()
         with closing(self.map(task, **per_sample)) as parts:
             for part in parts:
-                total.sums.merge(part.sums)
-                total.norms += part.norms
-                total.squares += part.squares
-                total.log_weights += part.log_weights
-                total.cores += part.cores
+                total.merge(part)
         return total
 
     def fill(self, out: Any, task: Callable[[np.ndarray], np.ndarray]) -> None:
@@ -316,6 +312,11 @@ class Source:
                     out[lo : lo + self.span] = np.nan
             error.add_note("The output is not complete; it has been filled with NaN.")
             raise
+
+
+def plain(X: Any, **options: Any) -> Source:
+    """Return samples as they are: nothing subtracted, nothing scaled."""
+    return Source(X, origin=np.zeros(1), unit=1.0, **options)
 
 
 @dataclass(frozen=True)
