@@ -76,6 +76,27 @@ FAULTS = [
         "search",
     ),
     Fault(
+        "a narrower gap hides what is farther off",
+        "_robust/isolation.py",
+        "(self.gaps >= GAP / 2)",
+        "(self.gaps >= GAP)",
+        "search",
+    ),
+    Fault(
+        "the order of samples decides",
+        "_robust/search.py",
+        "if n <= ORDERLESS:",
+        "if n <= 0:",
+        "invariances",
+    ),
+    Fault(
+        "beside gaps gross cells make outliers of samples",
+        "_robust/cell_methods.py",
+        "bandwidth *= GROSS",
+        "bandwidth = None",
+        "cells",
+    ),
+    Fault(
         "few samples find nothing",
         "_robust/search.py",
         "return self.find_roughly(least)",
@@ -704,8 +725,8 @@ FAULTS = [
     Fault(
         "how far rare values stray shrinks to nothing",
         "_robust/completion.py",
-        "least=LEAST_STRAY * float(np.median(away[away > 0]))",
-        "least=0.0",
+        "LEAST_STRAY * float(np.median(away[away > 0]))",
+        "0.0 * float(np.median(away[away > 0]))",
         "cells",
     ),
     Fault(

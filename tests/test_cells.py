@@ -329,13 +329,28 @@ def test_bad_cells_are_found_and_do_no_harm():
 
 @pytest.mark.parametrize("value", [1e4, 1e9, 1e16, 1e20])
 def test_gaps_beside_a_bad_cell_of_any_size(value):
-    """What is learned before the search has not seen that a cell is bad; it must not stay."""
+    """It is doubted; the other cells of its sample count."""
     X = np.random.default_rng(0).normal(size=(60, 8, 7))
     Y = X.copy()
     Y[3:5, 2, 2], Y[0, 0, 0] = value, np.nan
     model = ct.CorrTensor(2, cells=True).fit(Y)
-    assert_array_equal(np.flatnonzero(model.weights_ == 0), [3, 4])
-    assert np.abs(model.repair(Y)[5:] - X[5:]).max() < 1
+    assert (model.weights_ == 1).all()
+    assert (model.cell_weights(Y)[3:5, 2, 2] == 0).all()
+    whole = model.repair(Y)
+    assert np.abs(whole[5:] - X[5:]).max() < 1
+    assert np.abs(whole[:5]).max() < 5
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.1])
+def test_gross_cells_of_many_samples_make_these_no_group(missing):
+    rng = np.random.default_rng(0)
+    digits = ct.datasets.load_digits().images[rng.permutation(1797)[:200]] / 16
+    torn = digits.copy()
+    for sample in torn[:80]:
+        sample.flat[rng.permutation(64)[:2]] = 1e4
+    torn[rng.random(torn.shape) < missing] = np.nan
+    model = ct.CorrTensor((3, 3), cells=True).fit(torn)
+    assert (model.weights_ > 0.5).all()
 
 
 @pytest.mark.parametrize("n", [40, 100])

@@ -95,6 +95,23 @@ def test_order_of_many_samples(make_samples):
     assert_allclose(other.residuals_, model.residuals_[shuffled], rtol=1e-8)
 
 
+@pytest.mark.parametrize("seed", [1, 4, 5])
+def test_order_of_samples_of_two_kinds(seed):
+    """A close call: which of them count must not be decided by which come first."""
+    rng = np.random.default_rng(seed)
+
+    def kind(n):
+        U, V = (np.linalg.qr(rng.normal(size=(a, 3)))[0] for a in (12, 10))
+        X = U @ rng.normal(size=(n, 3, 3)) @ V.T
+        return X / X.std() + 0.3 * rng.normal(size=X.shape)
+
+    X = np.concatenate([kind(280), kind(120) + 0.4 * rng.normal(size=(12, 10))])
+    wanted = CorrTensor((3, 3)).fit(X).weights_ > 0.5
+    for draw in range(6):
+        shuffled = np.random.default_rng(draw).permutation(len(X))
+        assert_array_equal(CorrTensor((3, 3)).fit(X[shuffled]).weights_ > 0.5, wanted[shuffled])
+
+
 # Beyond 1e4 it is the samples that lose digits: 1e6 leaves them 1e-10.
 @pytest.mark.parametrize(
     ("size", "tolerance"), [(1.0, 1e-8), (100.0, 1e-8), (1e4, 1e-8), (1e6, 1e-6)]

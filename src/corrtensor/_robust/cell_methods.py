@@ -16,7 +16,7 @@ from corrtensor._engine.passes import by_sample
 from corrtensor._engine.ranks import Rank
 from corrtensor._engine.sharing import mark
 from corrtensor._engine.subspace_transformer import SubspaceTransformer
-from corrtensor._robust.cells import ROUGHLY, Block, Model, repaired
+from corrtensor._robust.cells import GROSS, ROUGHLY, Block, Model, repaired
 from corrtensor._robust.completed import CompletedSource, NewSource
 from corrtensor._robust.completion import Completion, learned
 from corrtensor._robust.learning import prior_of
@@ -83,12 +83,14 @@ class CellMethods(SubspaceTransformer):
     ) -> Stray | None:
         """Learn what is expected of samples that miss cells, and complete them by it.
 
-        Without ``doubt`` cells that may be bad stay as they are. With it, the cells of a group of
+        Without ``doubt`` only gross errors among the cells are moved. With it, the cells of a group of
         samples may stray as a whole: ``judge`` then decides on it.
         """
-        bandwidth = self._bandwidth() if doubt else None
-        if not isinstance(source, CompletedSource) or not (source.gaps or bandwidth):
+        bandwidth = self._bandwidth()
+        if not isinstance(source, CompletedSource) or not (source.gaps or (doubt and bandwidth)):
             return None
+        if bandwidth is not None and not doubt:
+            bandwidth *= GROSS
         alike = weight is None or bool((weight == 1).all())
         teaching = mark(None if alike else weight), bandwidth
         if source.teaching == teaching:

@@ -129,7 +129,14 @@ class CompletedSource(Source):
             if bandwidth is not None:
                 model = model.doubting(spread_of(pilots - place) / self.unit, GROSS * bandwidth)
         self.model, self.held, self.teaching = model, None, None
+        self.told: set[str] = set()
         self.cores = np.zeros((self.n_samples, 0), self.dtype) if cores is None else cores
+
+    def tell(self, words: str, **values: Any) -> None:
+        """Warn whoever called the fit, once."""
+        if words not in self.told:
+            self.told.add(words)
+            warnings.warn(words.format(**values), UserWarning, stacklevel=10)
 
     def settle(self, model: Model, teaching: Any) -> None:
         """Complete all samples by a model from now on; those that fit into memory only once.

@@ -8,7 +8,6 @@ subspace of more ranks, whose directions count by how much samples vary along th
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import cast
@@ -122,19 +121,16 @@ def missed(x: np.ndarray, hidden: np.ndarray, told: list[np.ndarray]) -> list[np
     return [np.square(np.minimum(away, far)) for away in off]
 
 
-def with_rare_values(learner: Learner) -> Learner:
-    """Say so where rare values look bad, and let cells stray no less than these tell.
+def rare_values(learner: Learner) -> tuple[float, float]:
+    """Return the share of cells, of those that vary, at which two thirds of the samples are equal.
 
-    At most places two thirds of the samples are equal then, and tell nothing of it.
+    If it is most of them, also how far cells stray at least, for equal samples do not tell.
     """
     away = np.abs(learner.x - learner.begin)
     varying = np.fmax.reduce(away, axis=0) > 0
     equal = varying & (upper(away) == 0)
     share = float(equal.sum()) / max(1.0, float(varying.sum()))
-    if share <= 1 / 2:
-        return learner
-    warnings.warn(RARE.format(share=share), UserWarning, stacklevel=10)
-    return replace(learner, least=LEAST_STRAY * float(np.median(away[away > 0])))
+    return share, LEAST_STRAY * float(np.median(away[away > 0])) if share > 1 / 2 else 0.0
 
 
 def foretold(
@@ -239,10 +235,13 @@ def learned(
     own = numbers_of(learner, ranks, bandwidth is not None)
     core = tuple(a if k is None else k for a, k in zip(shape, own, strict=True))
     if bandwidth is not None and math.prod(core) > MOST_NUMBERS * math.prod(shape):
-        warnings.warn(FOLLOWED.format(core=core, shape=shape), UserWarning, stacklevel=9)
+        source.tell(FOLLOWED, core=core, shape=shape)
         bandwidth = math.inf
     if bandwidth is not None and math.isfinite(bandwidth):
-        learner = with_rare_values(learner)
+        share, least = rare_values(learner)
+        if least > 0:
+            source.tell(RARE, share=share)
+            learner = replace(learner, least=least)
     times = WIDER if bandwidth is None else WIDER_IN_DOUBT
     more = wider(own, shape, source.n_samples, times)
     guess, stray = foretold(learner, own, more, bandwidth), None

@@ -17,8 +17,8 @@ from corrtensor.losses.scale import ranked
 # How often good samples may be called apart, in all positions together.
 FALSE_ALARM = 0.01
 # The gap below a group is at least so many mean excesses of the tail of the others, and nine tenths
-# of it lie so many robust standard deviations above their median; or down to half of that, if the
-# gap is wider by as much.
+# of it lie so many robust standard deviations above their median; either down to half of that, if
+# the other is larger by as much.
 GAP, FAR = 2.0, 4.0
 # Quartiles; those of a normal distribution are so many standard deviations apart.
 QUARTILES, QUARTILES_APART = (0.25, 0.5, 0.75), 1.349
@@ -93,7 +93,7 @@ class Splits:
     def isolated(self) -> Split | None:
         """Return the smallest group that is apart."""
         apart = self.evidence >= math.log(len(self.order) / FALSE_ALARM)
-        apart &= (self.gaps >= GAP) & (self.distances >= FAR / 2)
+        apart &= (self.gaps >= GAP / 2) & (self.distances >= FAR / 2)
         apart &= self.gaps * self.distances >= GAP * FAR
         return self[int(apart.argmax())] if apart.any() else None
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from corrtensor._engine.arrays.origin import SINGLE, single_holds
+from corrtensor._engine.arrays.origin import SINGLE, choose_pilots, middle, single_holds
 from corrtensor._engine.arrays.source import Source, plain
-from corrtensor._engine.passes import LARGEST_SQUARE, EachPass
+from corrtensor._engine.passes import LARGEST_SQUARE, EachPass, RawPass
 from corrtensor._engine.products import row_squares
 from corrtensor._engine.ranks import Rank
 from corrtensor._engine.solver import solve
@@ -42,6 +42,8 @@ FEWEST = 10
 # Steps towards the middle of few samples (Weiszfeld): each takes a far one's pull down by as many
 # times as there are others.
 WEISZFELD = 20
+# The order of so many samples decides nothing.
+ORDERLESS = 2000
 # Bytes measured at a time.
 CACHED = 1 << 20
 # Why a group is kept.
@@ -221,12 +223,26 @@ def spatial_median(x: np.ndarray) -> np.ndarray:
     return np.asarray(place)
 
 
-def rough_distances(source: Source) -> np.ndarray:
-    """Return the squared distances from about the median of some samples."""
-    # A little off, where symmetry puts no two different samples at one distance.
-    place = 0.999 * source.middle + 0.001 * source.take(np.array([0]))[0]
+def distances_from(place: np.ndarray, source: Source) -> np.ndarray:
+    """Return the squared distances of all samples from a place."""
     place = ((place - source.origin) / source.unit).astype(source.dtype)
     return np.concatenate(source.reduce(EachPass(DistanceFrom(place))).squares)
+
+
+def rough_distances(source: Source) -> np.ndarray:
+    """Return the squared distances from about the median of samples: that of some.
+
+    Those of up to some thousands are spread evenly by how far they are from the mean, so that the
+    order of the samples decides nothing; of more, which takes two reads less, by their places.
+    """
+    n = source.n_samples
+    some = choose_pilots(n, source.sample_shape)
+    if n <= ORDERLESS:
+        mean = np.asarray(source.reduce(RawPass(())).sums.first) / n
+        some = ranked(distances_from(source.origin + source.unit * mean, source))[some]
+    rows = source.take(some)
+    # A little off, where symmetry puts no two different samples at one distance.
+    return distances_from(0.999 * middle(rows) + 0.001 * rows[0], source)
 
 
 def in_single(some: Source, away: np.ndarray) -> Source:

@@ -83,16 +83,14 @@ class Source:
         self.sample_shape = tuple(int(a) for a in X.shape[1:])
         self.dtype = as_float(np.dtype(X.dtype))
         self.n_threads = count_threads(n_jobs)
-        self._middle: np.ndarray | None = None
         self.block_size = block_size or self._choose_block_size()
         self.span = self._choose_span()
         if origin is None or unit is None:
             pilots = self.take(choose_pilots(self.n_samples, self.sample_shape))
             pilots = np.where(np.isnan(pilots), usual(pilots), pilots) if missing else pilots
-            self._middle = middle(pilots)
             unit = choose_unit(pilots, self.dtype) if unit is None else unit
             if origin is None:
-                origin = choose_origin(pilots, self._middle, unit, self.dtype)
+                origin = choose_origin(pilots, middle(pilots), unit, self.dtype)
         self.origin, self.unit = origin, unit
         self._shifted = bool(self.origin.any())
 
@@ -122,13 +120,6 @@ class Source:
     def at(self, mean: np.ndarray, factors: Factors) -> Projection:
         """Return a mean and factors made ready for these blocks."""
         return Projection(mean, tuple(factors), self.dtype)
-
-    @property
-    def middle(self) -> np.ndarray:
-        """About the median of the samples as they are: that of a few."""
-        if self._middle is None or self.missing:
-            return middle(self.take(choose_pilots(self.n_samples, self.sample_shape)))
-        return self._middle
 
     def seen_shares(self) -> np.ndarray | float:
         """Return the share of its cells that each sample shows, or that all do."""
