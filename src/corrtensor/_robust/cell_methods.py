@@ -83,8 +83,8 @@ class CellMethods(SubspaceTransformer):
     ) -> Stray | None:
         """Learn what is expected of samples that miss cells, and complete them by it.
 
-        Without ``doubt`` only gross errors among the cells are moved. With it, the cells of a group of
-        samples may stray as a whole: ``judge`` then decides on it.
+        Without ``doubt`` only gross errors among the cells are moved. With it, the cells of a group
+        of samples may stray as a whole: ``judge`` then decides on it.
         """
         bandwidth = self._bandwidth()
         if not isinstance(source, CompletedSource) or not (source.gaps or (doubt and bandwidth)):
