@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 from PIL import Image
 
 from corrtensor import CorrTensor
@@ -95,9 +95,47 @@ def test_sixteen_bits_stay(tmp_path):
     assert resized.dtype == np.uint16
     assert resized[:].max() > 30000
     Image.fromarray(np.zeros((6, 4), np.uint8)).save(tmp_path / ".tif" / "z.png")
+    Image.fromarray(np.full((6, 4), 200, np.uint8)).save(tmp_path / ".tif" / "zz.png")
     mixed = open_samples(tmp_path / ".tif")
-    assert mixed.dtype == np.uint8
-    assert_array_equal(mixed[:5], deep >> 8)
+    assert (mixed.dtype, mixed.note) == (np.uint16, "")
+    assert_array_equal(mixed[:5], deep)
+    assert_array_equal(mixed[5:7], np.stack([np.zeros((6, 4)), np.full((6, 4), 200 * 257)]))
+    Image.fromarray(np.zeros((6, 4, 3), np.uint8)).save(tmp_path / ".tif" / "zzz.png")
+    coloured = open_samples(tmp_path / ".tif")
+    assert coloured.dtype == np.uint8
+    assert_array_equal(coloured[:5][..., 0], deep >> 8)
+    assert coloured.note == "of 8 pictures 5 read with 8 of 16 bits"
+
+
+def deep_png(pixels):
+    """Return a PNG file of 16 bits a colour, which Pillow does not write."""
+    height, width = pixels.shape[:2]
+    rows = b"".join(b"\0" + row.astype(">u2").tobytes() for row in pixels)
+    header = struct.pack(">IIBBBBB", width, height, 16, 2, 0, 0, 0)
+    parts = [(b"IHDR", header), (b"IDAT", zlib.compress(rows)), (b"IEND", b"")]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        for kind, data in parts
+    )
+
+
+def test_of_deep_colours_eight_bits_are_read_and_it_says_so(tmp_path):
+    deep = np.random.default_rng(0).integers(0, 65536, (4, 6, 5, 3), dtype=np.uint16)
+    for i, pixels in enumerate(deep):
+        (tmp_path / f"{i}.png").write_bytes(deep_png(pixels))
+    stack = open_samples(tmp_path)
+    assert_allclose(stack[:], deep / 257, atol=1)
+    assert stack.note == "of 4 pictures 4 read with 8 of 16 bits"
+
+
+def test_of_many_pages_the_first_is_read_and_it_says_so(tmp_path, pixels):
+    pages = [Image.fromarray(page) for page in pixels]
+    for i in range(3):
+        pages[i].save(tmp_path / f"{i}.tif", save_all=True, append_images=pages[6:])
+    pages[3].save(tmp_path / "3.tif")
+    stack = open_samples(tmp_path)
+    assert_array_equal(stack[:], pixels[:4])
+    assert stack.note == "of 4 pictures 3 read up to their first page"
 
 
 def test_depths_that_do_not_go_together_are_skipped(tmp_path, pixels):

@@ -59,7 +59,7 @@ def test_background_and_foreground_of_a_clip(tmp_path, kind):
     # A codec smears the edges of what moves; arrays and pictures do not.
     assert f_measure(white, moving) > (0.88 if kind == "video" else 0.97)
     whole = np.asarray(background[0:60]).reshape(60, 44, 48, -1).mean(axis=-1)
-    whole = whole / (1 if kind == "npz" else 255)
+    whole = whole / {"video": 255, "npz": 1, "folder": 65535}[kind]
     assert np.abs(whole - scene)[moving].mean() < 0.1 * np.abs(frames - scene)[moving].mean()
     assert "doubted (" in said
     assert f"Repaired: {back}" in said
@@ -208,10 +208,40 @@ def test_nan_is_data_in_every_command(tmp_path, scenes):
         assert "Its replaced cells" in (tmp_path / f"{name}.html").read_text(encoding="utf-8")
 
 
+def test_it_says_what_pictures_of_a_model_lose(tmp_path, scenes):
+    """Size and colours are those of the model; a note says so."""
+    X = np.clip(255 * scenes[0], 0, 255).astype(np.uint8)
+    other = np.repeat(np.pad(X, [(0, 0), (2, 2), (0, 0)], mode="edge")[..., None], 3, axis=3)
+    small, large = (write_pictures(tmp_path / n, x) for n, x in (("small", X), ("large", other)))
+    run("fit", small, "--ranks", "2,2", "--cells", "--out", tmp_path / "grey.ct")
+    said = run("repair", large, "--model", tmp_path / "grey.ct", "-o", tmp_path / "out").stderr
+    assert "of 60 pictures 60 resized to 20 x 15, 60 read as grey" in said
+    assert open_samples(tmp_path / "out").shape == (60, 20, 15)
+
+
+def test_deep_colours_are_written_in_256_shades_and_it_says_so(tmp_path, scenes):
+    deep = np.repeat(np.clip(65535 * scenes[0], 0, 65535).astype(np.uint16)[..., None], 3, axis=3)
+    np.save(tmp_path / "x.npy", deep)
+    said = run("repair", tmp_path / "x.npy", "-o", tmp_path / "out", "--ranks", "2,2,1").stderr
+    assert "has 256 shades for the 65536 of the samples; .npy keeps all" in said
+    assert open_samples(tmp_path / "out").dtype == np.uint8
+
+
+def test_it_says_what_a_video_loses(tmp_path, scenes):
+    np.save(tmp_path / "x.npy", np.clip(65535 * scenes[0], 0, 65535).astype(np.uint16))
+    said = run("repair", tmp_path / "x.npy", "-o", tmp_path / "x.mp4").stderr
+    assert "20 x 15: videos have even sides, the last row or column is doubled" in said
+    assert "256 shades" in said
+
+
 def test_it_says_what_shades_stand_for(tmp_path):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(40, 12, 1)) * rng.normal(size=10) + 0.01 * rng.normal(size=(40, 12, 10))
     np.save(tmp_path / "x.npy", X)
     said = run("repair", tmp_path / "x.npy", "-o", tmp_path / "pictures").stderr
-    assert f"black is {X.min():g}, white {X.max():g}; .npy keeps the numbers" in said
+    assert f"65536 shades stand for values: black is {X.min():g}, white {X.max():g}" in said
+    assert ".npy keeps the numbers" in said
+    back = open_samples(tmp_path / "pictures")[:]
+    # Most cells come back as they were.
+    assert np.median(np.abs(X.min() + back / 65535 * np.ptp(X) - X)) < np.ptp(X) / 65535
     assert "black" not in run("repair", tmp_path / "x.npy", "-o", tmp_path / "y.npy").stderr

@@ -135,7 +135,7 @@ def write(
 
     shape, drawn = tuple(stack.shape), ("", *FORMATS)
     flat = tuple(model.sample_shape_) != shape[1:]
-    span = black_and_white(voice, stack) if Path(out).suffix.lower() in drawn else None
+    span = black_and_white(voice, stack, out) if Path(out).suffix.lower() in drawn else None
     colours = len(shape) == 4 and Path(foreground or "").suffix.lower() in drawn
     named: dict[str, Any] = {
         "names": stack.names,

@@ -9,10 +9,8 @@ it stays in the folder, a link to a folder never: so there are no loops.
 
 import os
 import warnings
-from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -20,6 +18,7 @@ import numpy as np
 
 from corrtensor._base.extras import need
 from corrtensor._base.files import open_regular
+from corrtensor.io.looks import DEEP, Header, Look, common_look, one_depth
 from corrtensor.io.stack import InputError, Progress, Skipped, Spool, Stack
 
 IMAGE_SUFFIXES = (
@@ -34,44 +33,11 @@ BELIEVED, MOST_COMPRESSED = 1 << 26, 200
 BYTES = {"1": 1, "L": 1, "P": 1, "I;16": 2, "I;16B": 2, "I;16L": 2}
 # Pixels that go through the decoders in Python, and times a progressive JPEG may go over one.
 SLOW_PIXELS, MOST_PASSES = 1 << 20, 1 << 30
-GREY = ("1", "L", "LA", "La")
-DEEP = {"I;16": np.uint16, "I;16B": np.uint16, "I;16L": np.uint16, "I": np.int32, "F": np.float32}
-# Longer side of pictures of all sizes, unless another is asked for.
-LONGEST_SIDE = 256
 # Pictures decoded at a time, and begun before the first of them is asked for.
 THREADS, AHEAD = 4, 32
 # Exif orientations that swap the sides.
 SIDEWAYS = (5, 6, 7, 8)
 ORIENTATION = 0x0112
-
-
-@dataclass(frozen=True)
-class Look:
-    """How pictures become samples: their size (height, width), channels and type."""
-
-    size: tuple[int, int]
-    colour: bool
-    dtype: np.dtype = field(default_factory=lambda: np.dtype(np.uint8))
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of one sample."""
-        return (*self.size, 3) if self.colour else self.size
-
-
-@dataclass(frozen=True)
-class Header:
-    """What a file says about its picture."""
-
-    size: tuple[int, int]
-    mode: str
-
-    @property
-    def depth(self) -> str:
-        """Its kind of numbers, in words."""
-        return {"I": "32 bit", "F": "floating point"}.get(
-            self.mode, "16 bit" if self.mode in DEEP else "8 bit"
-        )
 
 
 def list_images(folder: Path) -> tuple[list[str], list[Skipped]]:
@@ -149,12 +115,23 @@ def read_header(path: Path, folder: Path) -> Header:
         with open_regular(path, within=folder) as file, Image.open(file, formats=DECODERS) as image:
             width, height = image.size
             refuse_costly(file, image)
+            rows = image.tile
             if image.getexif().get(ORIENTATION) in SIDEWAYS:
                 width, height = height, width
             mode = image.mode
             if mode == "P":
                 mode = "L" if grey_palette(image) else "RGB"
-            return Header((height, width), mode)
+            deep = mode not in DEEP and any("16" in str(part[3]) for part in rows)
+            return Header((height, width), mode, deep, image.format == "TIFF" and has_more(image))
+
+
+def has_more(image: Any) -> bool:
+    """Tell whether a file has a second page."""
+    try:
+        image.seek(1)
+    except EOFError:
+        return False
+    return True
 
 
 def refuse_costly(file: BinaryIO, image: Any) -> None:
@@ -195,59 +172,15 @@ def grey_palette(image: Any) -> bool:
     return bool((table == table[:, :1]).all())
 
 
-def one_depth(headers: dict[str, Header]) -> tuple[dict[str, Header], list[Skipped]]:
-    """Return the pictures whose numbers go together, 8 and 16 bit do, and those left out."""
-    kinds = {name: header.depth.replace("16", "8") for name, header in headers.items()}
-    commonest = max(kinds.values(), key=list(kinds.values()).count, default="")
-    others = [
-        Skipped(name, f"it is of {headers[name].depth}, most others are not")
-        for name, kind in kinds.items()
-        if kind != commonest
-    ]
-    return {name: h for name, h in headers.items() if kinds[name] == commonest}, others
-
-
-def common_size(headers: dict[str, Header]) -> tuple[tuple[int, int], str]:
-    """Return a size for all pictures, and a sentence if it is not that of each."""
-    counts = Counter(header.size for header in headers.values()).most_common()
-    size, count = counts[0]
-    if len(counts) == 1:
-        return size, ""
-    if count <= len(headers) / 2:
-        sides = np.median([header.size for header in headers.values()], axis=0)
-        sides *= min(1.0, LONGEST_SIDE / sides.max())
-        size = max(1, round(sides[0])), max(1, round(sides[1]))
-    how = "the commonest" if size == counts[0][0] else "about the median"
-    return size, (
-        f"the pictures have {len(counts)} sizes; all are resized to {'{} x {}'.format(*size)}, "
-        f"{how}, and cropped about their middle; --size HxW chooses another"
-    )
-
-
-def common_look(
-    folder: Path,
-    headers: dict[str, Header],
-    size: tuple[int, int] | None,
-    colour: bool | None,
-) -> tuple[Look, str]:
-    """Return what all the pictures are brought to, and a sentence if that changes their size."""
-    size, said = common_size(headers) if size is None else (size, "")
-    modes = {header.mode for header in headers.values()}
-    if modes <= set(DEEP):
-        if colour:
-            depth = next(iter(headers.values())).depth
-            raise InputError(f"{folder}: images of {depth} have no colours")
-        return Look(size, False, np.dtype(DEEP[modes.pop()])), said
-    if colour is None:
-        colour = any(mode not in GREY and mode not in DEEP for mode in modes)
-    return Look(size, colour), said
-
-
 def as_seen(image: Any, look: Look) -> Any:
     """Return a picture upright, in the channels that are wanted, on white where it is clear."""
     from PIL import Image, ImageOps
 
     upright: Any = ImageOps.exif_transpose(image) or image
+    if look.dtype == np.uint16 and upright.mode not in DEEP:
+        # White is white.
+        grey = as_seen(image, Look(look.size, False))
+        return Image.fromarray(np.asarray(grey).astype(np.uint16) * 257)
     if look.dtype != np.uint8:
         return upright
     if upright.mode in DEEP:

@@ -260,13 +260,15 @@ def picture_writer(
     """Return a function that writes samples as PNG pictures."""
     Image = need("PIL.Image", "io", "a folder of pictures")
     used: set[str] = set()
-    deep = values[1] > 255
+    # Neither colours nor marks have more than 256 shades.
+    deep = values != (0.0, 255.0) and dtype != np.uint8
 
     def write(first: int, rows: np.ndarray) -> None:
         for place, row in enumerate(rows, start=first):
             name = picture_name(place, names, used)
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            Image.fromarray(as_shades(row, values, deep)).save(folder / name)
+            shades = as_shades(row, values, deep and row.ndim == 2)
+            Image.fromarray(shades).save(folder / name)
 
     return write
 
