@@ -16,6 +16,7 @@ from corrtensor import CorrTensor, MultilinearSubspace, make
 from corrtensor.datasets import (
     block_outliers,
     dummy_outliers,
+    load_digits,
     load_faces,
     load_lfwcrop,
     load_mnist,
@@ -295,3 +296,13 @@ def test_new_samples_are_as_usual_as_those_of_the_fit(kind):
     model = TensorOutlierDetector().fit(X[:n])
     for samples in (X[:n], X[n:]):
         assert (model.predict(samples) == -1).mean() < 0.05
+
+
+def test_samples_that_the_subspace_does_not_explain_tell_nothing():
+    X = load_digits().images[:120]
+    known = FrozenEstimator(CorrTensor((6, 6)).fit(X[:60]))
+    with pytest.raises(ValueError, match=r"explains [01] of 60 samples: .* in other units"):
+        TensorOutlierDetector(known).fit(10 * X[:60])
+    both = np.concatenate([X[60:], 10 * X[:30]])
+    assert (TensorOutlierDetector(known).fit(both).predict(both)[60:] == -1).all()
+    assert TensorOutlierDetector(known).fit(X[:1]).score_samples(X[:1]).shape == (1,)

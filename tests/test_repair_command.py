@@ -219,6 +219,22 @@ def test_it_says_what_pictures_of_a_model_lose(tmp_path, scenes):
     assert open_samples(tmp_path / "out").shape == (60, 20, 15)
 
 
+@pytest.mark.parametrize("command", ["repair", "reconstruct", "transform"])
+def test_it_says_that_a_model_knows_other_units(tmp_path, scenes, command):
+    np.save(tmp_path / "x.npy", scenes[0])
+    np.save(tmp_path / "y.npy", 255 * scenes[0])
+    model = tmp_path / "m.ct"
+    run("fit", tmp_path / "x.npy", "--ranks", "2,2", "--cells", "--out", model)
+
+    def said_of(name):
+        what = ["repair", tmp_path / name, "--model", model]
+        what = what if command == "repair" else [command, model, tmp_path / name]
+        return run(*what, "-o", tmp_path / f"out-{name}").stderr
+
+    assert "explains none of 60 samples" in said_of("y.npy")
+    assert "explains" not in said_of("x.npy")
+
+
 def test_deep_colours_are_written_in_256_shades_and_it_says_so(tmp_path, scenes):
     deep = np.repeat(np.clip(65535 * scenes[0], 0, 65535).astype(np.uint16)[..., None], 3, axis=3)
     np.save(tmp_path / "x.npy", deep)

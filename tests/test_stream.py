@@ -125,7 +125,41 @@ def test_fit_ends_a_stream(make_samples):
     model.fit(X)
     fitted = make("MPCA", RANKS).fit(X)
     assert_allclose(model.factors_[0], fitted.factors_[0])
-    assert model.partial_fit(X).n_samples_seen_ == len(X)
+
+
+@pytest.mark.parametrize("shape", [(12, 9), (108,), (2500,)])
+@pytest.mark.parametrize("name", ["MPCA", "Corr-Tensor"])
+def test_a_stream_goes_on_from_a_fit(name, shape):
+    """A small batch after a large fit moves little, and as much as after as large a first batch."""
+    rng = np.random.default_rng(7)
+    U = [np.linalg.qr(rng.normal(size=(a, 2)))[0] for a in shape]
+
+    def samples(n):
+        X = rng.normal(size=(n, *(2 for _ in shape)))
+        for m, u in enumerate(U):
+            X = np.moveaxis(np.tensordot(X, u, (m + 1, 1)), -1, m + 1)
+        return X + 0.05 * rng.normal(size=X.shape)
+
+    ranks, first, batch = (2,) * len(shape), samples(400), samples(10)
+    model = make(name, ranks).fit(first)
+    before = model.factors_
+    followed = make(name, ranks).partial_fit(first).partial_fit(batch)
+    alone = make(name, ranks).fit(batch)
+    model.partial_fit(batch)
+    assert model.n_samples_seen_ == followed.n_samples_seen_ == 410
+    assert gap(model, before) < 0.3 * gap(alone, before)
+    assert gap(model, followed.factors_) < 0.2 * gap(alone, before)
+    assert_allclose(model.mean_, followed.mean_, atol=0.01)
+
+
+def test_a_batch_of_outliers_has_no_weight():
+    rng, place = np.random.default_rng(3), world(0)
+    model = CorrTensor(RANKS).partial_fit(draw(rng, 200, place))
+    for n in (1, 20):
+        model.partial_fit(20 * rng.normal(size=(n, 12, 9)))
+        assert model.weights_.max() < 1e-3
+    model.partial_fit(draw(rng, 20, place))
+    assert model.weights_.max() == 1
 
 
 def test_a_large_mode():

@@ -2,6 +2,7 @@
 
 from typing import Any, Self
 
+import numpy as np
 from sklearn.utils.metaestimators import available_if
 
 from corrtensor._base.checks import is_share
@@ -9,8 +10,9 @@ from corrtensor._base.gaps import has_gaps
 from corrtensor._engine.arrays import source_of
 from corrtensor._engine.core_distances import FEWEST_DRAWN, CoreModel
 from corrtensor._engine.likelihood import Likelihood
-from corrtensor._engine.stream import Stream, absorb, begin
+from corrtensor._engine.stream import Stream, absorb, begin, with_a_fit
 from corrtensor._engine.transformer import unchanged_on_error
+from corrtensor._engine.variance import Explained
 
 
 class PartialFit(Likelihood):
@@ -21,6 +23,7 @@ class PartialFit(Likelihood):
     center: str | None
     missing_values: float
     loss_: Any
+    weights_: np.ndarray
     repair: Any
     _first_source: Any
 
@@ -30,7 +33,8 @@ class PartialFit(Likelihood):
 
         The first batch is fitted as by :meth:`fit`; each further one moves the mean and the
         factors. Samples that the subspace does not explain are ignored, until they become the
-        majority of those seen lately. A call of :meth:`fit` ends the stream.
+        majority of those seen lately. After a call of :meth:`fit` the stream goes on from there:
+        what is remembered of the samples of the fit are the variances that it found.
 
         Parameters
         ----------
@@ -51,8 +55,10 @@ class PartialFit(Likelihood):
         if not is_share(decay):
             raise ValueError(f"decay={decay!r} must lie above 0 and not above 1")
         stream: Stream | None = getattr(self, "_stream", None)
-        if stream is None or stream.state.factors is not self._factors:
+        fitted = hasattr(self, "factors_")
+        if not fitted:
             self.fit(X)
+        elif stream is not None and stream.state.factors is not self._factors:
             stream = None
         with unchanged_on_error(self):
             X = self._check(self.repair(X) if has_gaps(X, self.missing_values) else X)[0]
@@ -60,6 +66,9 @@ class PartialFit(Likelihood):
             if stream is None:
                 source = self._first_source(X)
                 stream = begin(source, self._mean, self._factors, self.residuals_)
+            if fitted and not stream.n_seen:
+                found = Explained(self.explained_variance_, self.noise_variance_, 0.0)
+                stream = with_a_fit(stream, self.loss_, self.weights_, found)
             source = source_of(X, origin=stream.origin, unit=stream.unit, **options)
             self._stream, batch = absorb(stream, source, self.loss_, self.center, decay)
             mean = stream.origin + stream.unit * self._stream.state.mean

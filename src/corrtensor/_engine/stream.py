@@ -18,6 +18,7 @@ from corrtensor._engine.passes import RawPass, ResidualPass, SweepPass
 from corrtensor._engine.products import fibres, recenter, scatter
 from corrtensor._engine.state import State
 from corrtensor._engine.threads import single_blas
+from corrtensor._engine.variance import Explained
 from corrtensor.losses import Loss
 from corrtensor.losses.scale import lower_quantile
 
@@ -63,6 +64,33 @@ def begin(
     return Stream(source.origin, source.unit, state, residuals[-RECENT:])
 
 
+def usual_weight(loss: Loss, residuals: np.ndarray) -> float:
+    """Return the logarithm of the weight of the median residual."""
+    return float(loss.log_weight(np.array([lower_quantile(residuals)]))[0])
+
+
+def with_a_fit(stream: Stream, loss: Loss, weights: np.ndarray, fit: Explained) -> Stream:
+    """Let a stream remember the samples of a fit that it begins with, by their variances.
+
+    ``weights`` are zero for those that did not count.
+    """
+    log_w = loss.log_weight(stream.recent) - usual_weight(loss, stream.recent)
+    w = np.exp(np.minimum(log_w, math.log(HEAVIEST)))
+    weight = float(w.mean()) * np.count_nonzero(weights)
+    second = {}
+    for n, U in enumerate(stream.state.factors):
+        if U is None:
+            continue
+        others = tuple(m for m in range(fit.cores.ndim) if m != n)
+        inside = weight / stream.unit**2 * fit.cores.sum(axis=others)
+        if stream.state.basis(n) is not None:
+            second[n] = U * np.sqrt(inside)
+            continue
+        outside = weight / stream.unit**2 * fit.noise * (fit.cores.size // U.shape[1])
+        second[n] = U * (inside - outside) @ U.T + outside * np.eye(len(U))
+    return replace(stream, weight=weight, second=second, n_seen=len(weights))
+
+
 def absorb(
     stream: Stream, source: Source, loss: Loss, center: str | None, decay: float
 ) -> tuple[Stream, Batch]:
@@ -73,10 +101,11 @@ def absorb(
     part = source.reduce(ResidualPass(source.at(state.mean, state.factors)))
     s = np.concatenate(part.squares) * stream.unit**2
     log_w = loss.log_weight(s)
-    usual = float(loss.log_weight(np.array([lower_quantile(stream.recent)]))[0])
+    usual = usual_weight(loss, stream.recent)
     w = np.exp(np.minimum(log_w - usual, math.log(HEAVIEST)))
 
-    batch = Batch(s, np.exp(log_w - log_w.max()), loss)
+    # Where none is as good as usual, none has the whole weight.
+    batch = Batch(s, np.exp(log_w - max(log_w.max(), usual)), loss)
     stream = replace(
         stream,
         recent=np.concatenate([stream.recent, s])[-RECENT:],

@@ -213,6 +213,7 @@ def write_samples(
         cores = pictures and tuple(stack.shape[1:]) == model.core_shape_ != model.sample_shape_
         if not cores:
             steps.check_shape(path, model, stack, where)
+            steps.note_foreign(voice, path, model, stack)
         from corrtensor._engine.shapes import as_float
 
         one = model.sample_shape_ if pictures else model.core_shape_

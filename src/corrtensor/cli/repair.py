@@ -90,6 +90,7 @@ def repair(
                 )
         else:
             steps.check_shape(trained, model, stack, where)
+            steps.note_foreign(voice, trained, model, stack)
             if not hasattr(model, "cell_scale_"):
                 voice.note(f"{trained} was fitted without --cells: only missing cells are filled")
         counts = write(voice, model, stack, out, foreground)

@@ -109,6 +109,24 @@ def save_model(model: Any, path: str | None) -> None:
         save(model, path)
 
 
+def note_foreign(voice: Voice, path: str, model: Any, stack: "Stack") -> None:
+    """Say so if a model explains none of the samples that are looked at."""
+    import numpy as np
+    from sklearn.frozen import FrozenEstimator
+
+    from corrtensor._engine.arrays.origin import choose_pilots
+    from corrtensor.tasks._subspace import sample_weights
+
+    some = choose_pilots(len(stack), tuple(stack.shape[1:]))
+    rows = np.stack([np.asarray(stack[i : i + 1])[0] for i in some.tolist()])
+    weights = sample_weights(FrozenEstimator(model), rows, as_known=True)
+    if weights is not None and (weights < 0.5).all():
+        voice.note(
+            f"{path} explains none of {len(some)} samples: are they of another kind than those "
+            "it was fitted to, or in other units?"
+        )
+
+
 def check_shape(path: str, model: Any, stack: "Stack", where: str) -> None:
     """Raise a ``ValueError`` unless the samples have the shape of the model's."""
     wanted = getattr(model, "sample_shape_", None)

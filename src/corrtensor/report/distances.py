@@ -50,7 +50,7 @@ def distances(model: Any, X: Any) -> Distances:
     detector = TensorOutlierDetector(FrozenEstimator(model)).fit(X)
     measured = detector.measure(X)
     score = score_distances(model, X)
-    weights = sample_weights(FrozenEstimator(model), X)
+    weights = sample_weights(FrozenEstimator(model), X, as_known=True)
     return Distances(
         residual=np.sqrt(s),
         score=score,

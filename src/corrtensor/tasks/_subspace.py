@@ -150,11 +150,12 @@ def squared_residuals(subspace: Any, X: Any) -> np.ndarray:
     return np.square(lost.reshape(len(lost), -1)).sum(axis=1)
 
 
-def sample_weights(subspace: Any, X: Any) -> np.ndarray | None:
+def sample_weights(subspace: Any, X: Any, *, as_known: bool = False) -> np.ndarray | None:
     """Return how much each sample of a task counts, the largest 1; ``None`` if all do alike.
 
     A subspace that was fitted to X has its ``weights_``. A frozen one may have seen other samples,
-    which their residuals tell: then its loss weighs these by theirs.
+    which their residuals tell: then its loss weighs these by theirs. If they shall count as those
+    do that are known to it, 1 is the weight of a usual one of these, and none may have it.
     """
     loss = getattr(subspace, "loss_", None)
     if loss is None:
@@ -162,11 +163,14 @@ def sample_weights(subspace: Any, X: Any) -> np.ndarray | None:
     if not isinstance(subspace, FrozenEstimator):
         return np.asarray(subspace.weights_)
     s = np.asarray(squared_residuals(subspace, X))
-    known = getattr(subspace, "residuals_", s[:0])
-    if known.shape != s.shape:
-        return weights_of(loss, s)
-    same = np.allclose(known, s, rtol=SAME, atol=SAME * s.max(initial=0))
-    return np.asarray(subspace.weights_) if same else weights_of(loss, s)
+    known = np.asarray(getattr(subspace, "residuals_", s[:0]))
+    if known.shape == s.shape and np.allclose(known, s, rtol=SAME, atol=SAME * s.max(initial=0)):
+        return np.asarray(subspace.weights_)
+    weights = weights_of(loss, s)
+    if as_known and known.size:
+        usual = loss.log_weight(np.array([lower_quantile(known)]))[0]
+        weights *= np.exp(min(0.0, loss.log_weight(s).max() - usual))
+    return weights
 
 
 def weighted_median(values: np.ndarray, weights: np.ndarray | None) -> float:

@@ -28,6 +28,18 @@ FALSE_ALARMS = 0.01
 ON_THE_CUT = 1e-6
 
 
+def refuse_foreign(weights: np.ndarray | None) -> None:
+    """Raise a ``ValueError`` if so few samples count that they do not tell what is usual."""
+    if weights is None:
+        return
+    n = np.count_nonzero(weights >= 0.5)
+    if n < min(2, len(weights)):
+        raise ValueError(
+            f"the subspace explains {n} of {len(weights)} samples: are they of another kind than "
+            "those that it was fitted to, or in other units?"
+        )
+
+
 class TensorOutlierDetector(OutlierMixin, BaseEstimator):
     """Samples that are unlike the others, and why.
 
@@ -124,7 +136,8 @@ class TensorOutlierDetector(OutlierMixin, BaseEstimator):
             self.subspace_ = self._fit_subspace(X)
             X = bare(X, self)
             name_features(self, self.subspace_)
-            weights = sample_weights(self.subspace_, X)
+            weights = sample_weights(self.subspace_, X, as_known=True)
+            refuse_foreign(weights)
             self.profile_ = fit_profile(self.subspace_, self._whole(X), weights)
             scores = -np.asarray(self.score_samples(X))
             if isinstance(share, str):
