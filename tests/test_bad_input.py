@@ -5,9 +5,10 @@ import re
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 from sklearn.exceptions import NotFittedError
 
-from corrtensor import CorrTensor, MultilinearSubspace
+from corrtensor import CorrTensor, MultilinearSubspace, find_duplicates
 from corrtensor.losses import Power
 from corrtensor.methods import METHODS, make
 
@@ -360,3 +361,41 @@ def test_no_cores(images):
     model = CorrTensor((3, 2)).fit(images)
     with pytest.raises(ValueError, match="0 sample"):
         model.inverse_transform(np.zeros((0, 3, 2)))
+
+
+def test_one_sample_is_no_stack():
+    X = np.random.default_rng(0).normal(size=(40, 6, 5))
+    model = CorrTensor((2, 2)).fit(X)
+    with pytest.raises(ValueError, match=r"X of shape \(6, 5\) is one sample.*X\[None\]"):
+        model.transform(X[0])
+    assert model.transform(X[0][None]).shape == (1, 2, 2)
+
+
+@pytest.mark.parametrize("n_jobs", ["2", 2.5])
+def test_threads_are_counted(n_jobs):
+    with pytest.raises(TypeError, match=f"n_jobs={n_jobs!r} must be a whole number"):
+        CorrTensor((2, 2), n_jobs=n_jobs).fit(np.random.default_rng(0).normal(size=(40, 6, 5)))
+
+
+def test_an_init_of_nan_is_named():
+    X = np.random.default_rng(0).normal(size=(40, 6, 5))
+    factors = (np.eye(6)[:, :2], np.eye(5)[:, :2])
+    with pytest.raises(ValueError, match="init holds NaN"):
+        CorrTensor((2, 2), init=(np.full((6, 5), np.nan), factors)).fit(X)
+
+
+def test_no_samples_have_no_duplicates():
+    with pytest.raises(ValueError, match="empty axis"):
+        find_duplicates(np.empty((0, 6, 5)))
+
+
+def test_none_is_no_number():
+    with pytest.raises(ValueError, match="NaN, not None"):
+        CorrTensor(2).fit([[1.0, None], [3.0, 4.0]])
+
+
+def test_the_order_of_bytes_does_not_matter():
+    X = np.random.default_rng(0).normal(size=(40, 6, 5)).astype(np.float32)
+    native, swapped = (CorrTensor((2, 2)).fit(x) for x in (X, X.astype(">f4")))
+    assert native.factors_[0].dtype == swapped.factors_[0].dtype
+    assert_array_equal(native.transform(X), swapped.transform(X.astype(">f4")))

@@ -262,6 +262,8 @@ class CorrTensor(MultilinearSubspace):
                 f"init has a mean of shape {np.shape(mean)} and factors of shapes {shapes}; "
                 f"needed are {source.sample_shape} and {wanted}"
             )
+        if not all(np.isfinite(part).all() for part in (mean, *given) if part is not None):
+            raise ValueError("init holds NaN or infinity")
         bases = tuple(None if U is None else np.linalg.qr(U)[0] for U in given)
         return State((np.asarray(mean, dtype=float) - source.origin) / source.unit, bases)
 

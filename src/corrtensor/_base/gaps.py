@@ -10,7 +10,7 @@ from corrtensor._base.checks import is_number
 
 def as_float(dtype: np.dtype) -> np.dtype:
     """Return the type to work in: single precision stays single, all else becomes double."""
-    return np.dtype(np.float32 if dtype in (np.float16, np.float32) else np.float64)
+    return np.dtype(np.float32 if dtype.kind == "f" and dtype.itemsize <= 4 else np.float64)
 
 
 def check_missing_values(value: Any, dtype: np.dtype | None = None) -> None:

@@ -70,8 +70,8 @@ def forget_names(estimator: Any) -> None:
 
 def check_nonempty(X: Any) -> None:
     """Raise a ``ValueError`` if an array has no samples, or samples without entries."""
-    if 0 in X.shape:
-        raise ValueError(f"X of shape {tuple(X.shape)} has an empty axis")
+    if 0 in np.shape(X):
+        raise ValueError(f"X of shape {np.shape(X)} has an empty axis")
 
 
 class MissingCells(ValueError):
@@ -104,7 +104,9 @@ def check_in_memory(estimator: Any, X: Any, *, reset: bool) -> np.ndarray:
             estimator.n_features_in_ = math.prod(X.shape[1:])
             forget_names(estimator)
     if X.dtype.kind not in "fiub":
-        raise ValueError(f"X must hold real numbers; its type is {X.dtype}")
+        raise ValueError(
+            f"X must hold real numbers; its type is {X.dtype}. A missing cell is NaN, not None"
+        )
     return X
 
 
@@ -119,7 +121,10 @@ def check_finite(X: np.ndarray, *, first: int = 0, at: np.ndarray | None = None)
     refuse_infinite(X, first=first, at=at)
     bad = np.isnan(X.reshape(len(X), -1)).any(axis=1)
     if bad.any():
-        raise MissingCells(f"X contains NaN: {counted(bad, first, at)}")
+        raise MissingCells(
+            f"X contains NaN: {counted(bad, first, at)}; repair of a CorrTensor that was fitted to "
+            "them fills what is missing"
+        )
 
 
 def refuse_infinite(X: np.ndarray, *, first: int = 0, at: np.ndarray | None = None) -> None:

@@ -10,6 +10,8 @@ from typing import Any
 from joblib import effective_n_jobs
 from threadpoolctl import ThreadpoolController
 
+from corrtensor._base.checks import is_whole
+
 
 class _SingleBlas:
     """One BLAS thread while any fit is running; nested and parallel fits share the limit."""
@@ -94,6 +96,8 @@ def count_threads(n_jobs: int | None) -> int:
     """Return the number of threads: those BLAS may use, unless ``n_jobs`` says otherwise."""
     if n_jobs is None:
         return single_blas.threads()
+    if not is_whole(n_jobs):
+        raise TypeError(f"n_jobs={n_jobs!r} must be a whole number, or None")
     return int(effective_n_jobs(n_jobs))
 
 

@@ -120,6 +120,8 @@ class TensorTransformer(TransformerMixin, BaseEstimator):
             self.__dict__.pop("labels_in_", None)
             if given.labels is not None:
                 self.labels_in_ = given.labels
+        if not reset and self._is_one_sample(X):
+            raise ValueError(f"X of shape {X.shape} is one sample, not several: give X[None]")
         if is_dask(X):
             if np.ma.isMaskedArray(X._meta) and self.__sklearn_tags__().input_tags.allow_nan:
                 kind = as_float(X.dtype)
@@ -158,6 +160,15 @@ class TensorTransformer(TransformerMixin, BaseEstimator):
                 f"sample_shape={self.sample_shape_}"
             )
         return self._with_gaps(X), flat
+
+    def _is_one_sample(self, X: Any) -> bool:
+        """Tell whether X is a single sample in its own shape, which no table of samples has."""
+        shape = getattr(self, "sample_shape_", ())
+        return (
+            len(shape) > 1
+            and getattr(X, "shape", None) == shape
+            and shape[1:] != (math.prod(shape),)
+        )
 
     @property
     def _missing_values(self) -> float:

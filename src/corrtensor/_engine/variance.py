@@ -84,7 +84,9 @@ class Gaussian:
         entries = shares * (count + self.n_free)
         logs += (entries - count) * math.log(self.noise) + entries * math.log(2 * math.pi)
         beside = s / self.noise if self.n_free else 0.0
-        return -0.5 * (np.square(distances) + beside + logs[which.ravel()])
+        # Who shows nothing is as likely as can be, wherever he was completed to.
+        told = np.where(np.asarray(seen) > 0, np.square(distances) + beside, 0.0)
+        return -0.5 * (told + logs[which.ravel()])
 
 
 def log_likelihood_of_noise(

@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 from scipy.spatial import cKDTree
 
+from corrtensor._engine.containers import bare
+from corrtensor._engine.shapes import check_nonempty
 from corrtensor.tasks.profile import blocks_of
 from corrtensor.tasks.views import is_picture, normalised, view
 
@@ -91,6 +93,7 @@ def find_duplicates(X: Any, *, twins: bool = True) -> Duplicates:
     >>> found.groups, found.twins
     (((2, 5),), ((7, 0, 'mirrored and turned'),))
     """
+    check_nonempty(bare(X))
     shape = tuple(int(a) for a in np.shape(X)[1:])
     marks, prints, traits = fingerprints(X, shape)
     first_of: dict[bytes, int] = {}
