@@ -306,3 +306,17 @@ def test_samples_that_the_subspace_does_not_explain_tell_nothing():
     both = np.concatenate([X[60:], 10 * X[:30]])
     assert (TensorOutlierDetector(known).fit(both).predict(both)[60:] == -1).all()
     assert TensorOutlierDetector(known).fit(X[:1]).score_samples(X[:1]).shape == (1,)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("places", [(0.3, 0.5, 0.7), (0.2, 0.35, 0.8)])
+def test_few_clean_spectra_are_odd_however_alike_they_are(places, seed):
+    """Excitation-emission matrices of three dyes: most of them have a twin."""
+    rng = np.random.default_rng(seed)
+    excitation, emission = (
+        np.exp(-0.5 * np.square((np.linspace(0, 1, n) - np.array(at)[:, None]) / width))
+        for n, at, width in ((15, places, 0.15), (40, (0.2, 0.5, 0.8), 0.1))
+    )
+    X = np.einsum("nk,ka,kb->nab", rng.random((300, 3)), excitation, emission)
+    X += 0.01 * rng.normal(size=X.shape)
+    assert (TensorOutlierDetector().fit_predict(X) == -1).mean() < 0.05

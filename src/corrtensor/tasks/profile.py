@@ -62,8 +62,9 @@ SIGMA_PER_MEDIAN = 1.4826
 # Samples that differ less from their likes do so by rounding; everything is counted in logarithms,
 # correlations, shares, or the unit of the data.
 LEAST_SPREAD = 1e-3
-# A share of a picture that is flat: this much more than its likes have is one deviation at least.
-LEAST_COVER = 0.15
+# Where most samples are as alike as can be, or have nothing flat, others stand out by nothing: so
+# much less likeness, or so large a share that is flat, is one deviation at least.
+LEAST_STEP, BOUNDED = 0.1, ("likeness", "turn", "cover")
 # Beside a typical energy, less than this is nothing.
 RELATIVE_FLOOR = 1e-2
 SMALLEST = 1e-12
@@ -288,7 +289,7 @@ def usually(values: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     median, scale = spread(V)
     # What is skewed reaches farther above the median than below.
     upper = SIGMA_PER_MEDIAN * (np.quantile(V, 0.75, axis=0) - median)
-    least = [LEAST_COVER if name == "cover" else LEAST_SPREAD for name in MEASURED]
+    least = [LEAST_STEP if name in BOUNDED else LEAST_SPREAD for name in MEASURED]
     return median, np.max([scale, upper, least], axis=0)
 
 

@@ -74,4 +74,4 @@ def closest(C: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     order = np.argsort(-np.take_along_axis(C, likes, axis=1), axis=1, kind="stable")
     likes = np.take_along_axis(likes, order, axis=1)
     best = np.take_along_axis(C, likes[:, :CLOSEST], axis=1).mean(axis=1)
-    return likes, np.arctanh(np.clip(best, -ITSELF, ITSELF))
+    return likes, np.arctanh(np.clip(best, -0.99, 0.99))
