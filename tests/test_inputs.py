@@ -138,6 +138,32 @@ def test_of_many_pages_the_first_is_read_and_it_says_so(tmp_path, pixels):
     assert stack.note == "of 4 pictures 3 read up to their first page"
 
 
+def test_a_second_page_that_cannot_be_read_takes_nothing_away(tmp_path, pixels):
+    Image.fromarray(pixels[0]).save(tmp_path / "a.tif")
+    data = bytearray((tmp_path / "a.tif").read_bytes())
+    first = struct.unpack_from("<I", data, 4)[0]
+    entries = struct.unpack_from("<H", data, first)[0]
+    struct.pack_into("<I", data, first + 2 + 12 * entries, 1)
+    (tmp_path / "a.tif").write_bytes(data)
+    assert_array_equal(open_samples(tmp_path)[:], pixels[:1])
+
+
+@pytest.mark.parametrize("width", [5, 53, 533])
+def test_eight_bits_are_not_taken_for_sixteen(tmp_path, width):
+    picture = Image.fromarray(np.zeros((6, width, 3), np.uint8))
+    picture.save(tmp_path / "a.bmp")
+    picture.save(tmp_path / "b.tif", compression="tiff_lzw")
+    assert open_samples(tmp_path).note == ""
+
+
+def test_most_pictures_decide_on_the_bits(tmp_path, pixels):
+    folder = write_folder(tmp_path / "f", pixels)
+    Image.fromarray(pixels[0].astype(np.uint16) * 257).save(folder / "z.png")
+    stack = open_samples(folder)
+    assert_array_equal(stack[:], pixels[[*range(12), 0]])
+    assert stack.note == "of 13 pictures 1 read with 8 of 16 bits"
+
+
 def test_depths_that_do_not_go_together_are_skipped(tmp_path, pixels):
     folder = write_folder(tmp_path / "f", pixels)
     Image.fromarray(np.full((10, 8), 0.5, np.float32)).save(folder / "float.tif")

@@ -59,7 +59,7 @@ def test_background_and_foreground_of_a_clip(tmp_path, kind):
     # A codec smears the edges of what moves; arrays and pictures do not.
     assert f_measure(white, moving) > (0.88 if kind == "video" else 0.97)
     whole = np.asarray(background[0:60]).reshape(60, 44, 48, -1).mean(axis=-1)
-    whole = whole / {"video": 255, "npz": 1, "folder": 65535}[kind]
+    whole = whole / {"video": 255, "npz": 1, "folder": 255}[kind]
     assert np.abs(whole - scene)[moving].mean() < 0.1 * np.abs(frames - scene)[moving].mean()
     assert "doubted (" in said
     assert f"Repaired: {back}" in said

@@ -195,3 +195,23 @@ def test_a_stream_keeps_the_reach_that_the_first_batch_settled_on(images):
     model = CorrTensor((3, 2)).partial_fit(images)
     model.loss_ = replace(model.loss_, reach=7.0)
     assert model.partial_fit(images).loss_.reach == 7.0
+
+
+def test_a_first_batch_with_bad_cells_is_remembered():
+    rng, place = np.random.default_rng(3), world(0)
+    X = draw(rng, 200, place)
+    X[rng.random(X.shape) < 0.03] = 50
+    model = CorrTensor(RANKS, cells=True).partial_fit(X)
+    assert model.weights_.sum() > 150
+    before = model.factors_
+    model.partial_fit(draw(rng, 10, place))
+    assert gap(model, before) < 0.05
+
+
+def test_what_a_fit_has_rejected_is_not_remembered():
+    rng, place = np.random.default_rng(3), world(0)
+    X = np.concatenate([draw(rng, 180, place), 20 * rng.normal(size=(120, 12, 9))])
+    batch = draw(rng, 10, place)
+    fitted = CorrTensor(RANKS).fit(X).partial_fit(batch)
+    followed = CorrTensor(RANKS).partial_fit(X).partial_fit(batch)
+    assert_allclose(fitted._stream.weight, followed._stream.weight, rtol=0.1)

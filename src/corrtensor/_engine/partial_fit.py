@@ -2,7 +2,6 @@
 
 from typing import Any, Self
 
-import numpy as np
 from sklearn.utils.metaestimators import available_if
 
 from corrtensor._base.checks import is_share
@@ -23,7 +22,6 @@ class PartialFit(Likelihood):
     center: str | None
     missing_values: float
     loss_: Any
-    weights_: np.ndarray
     repair: Any
     _first_source: Any
 
@@ -61,14 +59,15 @@ class PartialFit(Likelihood):
         elif stream is not None and stream.state.factors is not self._factors:
             stream = None
         with unchanged_on_error(self):
-            X = self._check(self.repair(X) if has_gaps(X, self.missing_values) else X)[0]
+            doubted = hasattr(self, "cell_scale_") or has_gaps(X, self.missing_values)
+            X = self._check(self.repair(X) if doubted else X)[0]
             options: dict[str, Any] = {"n_jobs": self.n_jobs, "block_size": self.block_size}
             if stream is None:
                 source = self._first_source(X)
                 stream = begin(source, self._mean, self._factors, self.residuals_)
             if fitted and not stream.n_seen:
                 found = Explained(self.explained_variance_, self.noise_variance_, 0.0)
-                stream = with_a_fit(stream, self.loss_, self.weights_, found)
+                stream = with_a_fit(stream, self.loss_, len(self.residuals_), found)
             source = source_of(X, origin=stream.origin, unit=stream.unit, **options)
             self._stream, batch = absorb(stream, source, self.loss_, self.center, decay)
             mean = stream.origin + stream.unit * self._stream.state.mean

@@ -69,14 +69,11 @@ def usual_weight(loss: Loss, residuals: np.ndarray) -> float:
     return float(loss.log_weight(np.array([lower_quantile(residuals)]))[0])
 
 
-def with_a_fit(stream: Stream, loss: Loss, weights: np.ndarray, fit: Explained) -> Stream:
-    """Let a stream remember the samples of a fit that it begins with, by their variances.
-
-    ``weights`` are zero for those that did not count.
-    """
+def with_a_fit(stream: Stream, loss: Loss, n_samples: int, fit: Explained) -> Stream:
+    """Let a stream remember the samples of a fit that it begins with, by their variances."""
     log_w = loss.log_weight(stream.recent) - usual_weight(loss, stream.recent)
     w = np.exp(np.minimum(log_w, math.log(HEAVIEST)))
-    weight = float(w.mean()) * np.count_nonzero(weights)
+    weight = float(w.mean()) * n_samples
     second = {}
     for n, U in enumerate(stream.state.factors):
         if U is None:
@@ -88,7 +85,7 @@ def with_a_fit(stream: Stream, loss: Loss, weights: np.ndarray, fit: Explained) 
             continue
         outside = weight / stream.unit**2 * fit.noise * (fit.cores.size // U.shape[1])
         second[n] = U * (inside - outside) @ U.T + outside * np.eye(len(U))
-    return replace(stream, weight=weight, second=second, n_seen=len(weights))
+    return replace(stream, weight=weight, second=second, n_seen=n_samples)
 
 
 def absorb(

@@ -81,8 +81,8 @@ class SubspaceTransformer(TensorTransformer):
         Returns
         -------
         X_new : ndarray of shape (n_samples, a_1, ..., a_d), or flat if the cores were; or ``out``
-            Flat cores that ``output="flat"`` has made of tensors come back as tensors.
-            ``mean + core x_1 U_1 ... x_d U_d``; lazy, as in :meth:`transform`.
+            ``mean + core x_1 U_1 ... x_d U_d``; lazy, as in :meth:`transform`. Flat cores that
+            ``output="flat"`` has made of tensors come back as tensors.
         """
         if is_on_disk(X):
             check_is_fitted(self)

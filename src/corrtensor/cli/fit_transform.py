@@ -219,9 +219,9 @@ def write_samples(
         one = model.sample_shape_ if pictures else model.core_shape_
         shape, dtype = (len(stack), *one), as_float(stack.dtype)
         drawn = Path(out).suffix.lower() in ("", *FORMATS)
-        span = black_and_white(voice, stack, out) if drawn else None
+        shades = black_and_white(voice, stack, out, one) if drawn else {}
         rate = getattr(steps.stored(stack), "rate", None)
-        with open_output(out, shape, dtype, names=stack.names, values=span, rate=rate) as write:
+        with open_output(out, shape, dtype, names=stack.names, rate=rate, **shades) as write:
             for block in steps.blocks(voice, task, stack):
                 small = block if cores else model.transform(block)
                 write((model.inverse_transform(small) if pictures else small).reshape(-1, *one))
@@ -229,26 +229,30 @@ def write_samples(
         voice.result(record, f"{len(stack)} times {steps.times(one)} numbers: {out}")
 
 
-def black_and_white(voice: Voice, stack: "steps.Stack", out: str) -> tuple[float, float]:
-    """Return which values shall be black and white in pictures of samples; say what is lost."""
+def black_and_white(
+    voice: Voice, stack: "steps.Stack", out: str, sample: tuple[int, ...]
+) -> dict[str, Any]:
+    """Return which values shall be black and white in pictures of a shape, and say what is lost.
+
+    Colours and videos have 256 shades, other pictures of more than 8 bits 65536.
+    """
     whole = {"uint8": 255.0, "uint16": 65535.0}
-    kind, sides = str(steps.stored(stack).dtype), stack.shape[1:3]
-    shades = 65536 if not Path(out).suffix and len(stack.shape) == 3 else 256
-    if Path(out).suffix and any(side % 2 for side in sides):
-        voice.note(
-            f"{steps.times(sides)}: videos have even sides, the last row or column is doubled"
-        )
+    kind, video = str(steps.stored(stack).dtype), bool(Path(out).suffix)
+    deep = kind != "uint8" and not video and len(sample) == 2
+    if video and any(side % 2 for side in sample[:2]):
+        size = steps.times(sample[:2])
+        voice.note(f"{size}: videos have even sides, the last row or column is doubled")
     if kind in whole:
-        if whole[kind] >= shades:
-            voice.note(f"{out} has {shades} shades for the 65536 of the samples; .npy keeps all")
-        return 0.0, whole[kind]
+        if kind == "uint16" and not deep:
+            voice.note(f"{out} has 256 shades for the 65536 of the samples; .npy keeps all")
+        return {"values": (0.0, whole[kind]), "deep": deep}
     from numpy import isnan
 
     seen = [b[~isnan(b)] for b in steps.blocks(voice, "range of values", stack)]
     ends = [(float(b.min()), float(b.max())) for b in seen if b.size] or [(0.0, 1.0)]
     low, high = min(e[0] for e in ends), max(e[1] for e in ends)
     voice.note(
-        f"{shades} shades stand for values: black is {low:g}, white {high:g}; "
+        f"{65536 if deep else 256} shades stand for values: black is {low:g}, white {high:g}; "
         ".npy keeps the numbers"
     )
-    return low, high
+    return {"values": (low, high), "deep": deep}

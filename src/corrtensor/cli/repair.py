@@ -136,7 +136,9 @@ def write(
 
     shape, drawn = tuple(stack.shape), ("", *FORMATS)
     flat = tuple(model.sample_shape_) != shape[1:]
-    span = black_and_white(voice, stack, out) if Path(out).suffix.lower() in drawn else None
+    shades: dict[str, Any] = {}
+    if Path(out).suffix.lower() in drawn:
+        shades = black_and_white(voice, stack, out, shape[1:])
     colours = len(shape) == 4 and Path(foreground or "").suffix.lower() in drawn
     named: dict[str, Any] = {
         "names": stack.names,
@@ -145,7 +147,7 @@ def write(
     counts = {"missing": 0, "doubted": 0, "kept": 0}
     with ExitStack() as files:
         kind, mask = as_float(stack.dtype), np.dtype(np.uint8)
-        write = files.enter_context(open_output(out, shape, kind, values=span, **named))
+        write = files.enter_context(open_output(out, shape, kind, **shades, **named))
         tell = None
         if foreground is not None:
             seen = shape[:3] if colours else shape

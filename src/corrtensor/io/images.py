@@ -8,6 +8,7 @@ it stays in the folder, a link to a folder never: so there are no loops.
 """
 
 import os
+import re
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -35,6 +36,8 @@ BYTES = {"1": 1, "L": 1, "P": 1, "I;16": 2, "I;16B": 2, "I;16L": 2}
 SLOW_PIXELS, MOST_PASSES = 1 << 20, 1 << 30
 # Pictures decoded at a time, and begun before the first of them is asked for.
 THREADS, AHEAD = 4, 32
+# How Pillow calls rows of 16 bits a colour.
+COLOURS_OF_16 = re.compile(r"(RGB|RGBA|RGBX|RGBa|LA|CMYK)(;.*)?;16[BLN]")
 # Exif orientations that swap the sides.
 SIDEWAYS = (5, 6, 7, 8)
 ORIENTATION = 0x0112
@@ -121,7 +124,7 @@ def read_header(path: Path, folder: Path) -> Header:
             mode = image.mode
             if mode == "P":
                 mode = "L" if grey_palette(image) else "RGB"
-            deep = mode not in DEEP and any("16" in str(part[3]) for part in rows)
+            deep = mode not in DEEP and has_deep_colours(rows)
             return Header((height, width), mode, deep, image.format == "TIFF" and has_more(image))
 
 
@@ -129,9 +132,20 @@ def has_more(image: Any) -> bool:
     """Tell whether a file has a second page."""
     try:
         image.seek(1)
-    except EOFError:
+    except Exception:
+        # Nor is what cannot be read.
         return False
     return True
+
+
+def has_deep_colours(tiles: Any) -> bool:
+    """Tell by how its rows are stored whether a picture has 16 bits of every colour."""
+    for codec, _, _, how in tiles:
+        raw, *more = (how,) if isinstance(how, str) else tuple(how)
+        top = more[0] if more and codec.startswith("ppm") else 0
+        if COLOURS_OF_16.fullmatch(str(raw)) or int(top) > 255:
+            return True
+    return False
 
 
 def refuse_costly(file: BinaryIO, image: Any) -> None:

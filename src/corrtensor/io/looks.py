@@ -91,9 +91,10 @@ def common_look(
     if colour and modes <= set(DEEP):
         raise InputError(f"{folder}: images of {every[0].depth} have no colours")
     look = Look(size, bool(coloured) if colour is None else colour)
-    if not look.colour and not coloured and (deep := modes & set(DEEP)):
-        # Of 8 and 16 bit, 16: nothing is lost.
-        look = Look(size, False, np.dtype(DEEP[deep.pop()]))
+    deep = [h.mode for h in every if h.mode in DEEP]
+    if not look.colour and not coloured and 2 * len(deep) > len(every):
+        # What most of them are: of 8 bits 16 are made, or of 16 bits 8.
+        look = Look(size, False, np.dtype(DEEP[deep[0]]))
     size_in_words = "{} x {}".format(*size)
     counted = {
         f"resized to {size_in_words}": given and [h.size != size for h in every],

@@ -62,18 +62,19 @@ def open_output(
     *,
     names: Sequence[str] | None = None,
     values: tuple[float, float] | None = None,
+    deep: bool = False,
     rate: Fraction | None = None,
 ) -> Iterator[Callable[[np.ndarray], None]]:
     """Open a file for samples that come in order, block by block; no other run may write it.
 
     ``where`` is the file, or ``file.h5::name``; a name without an ending is a folder of pictures,
-    which have ``names``, and in which ``values`` are black and white (by default 0 and 255). A
-    video has ``rate`` frames a second.
+    which have ``names``, and in which ``values`` are black and white (by default 0 and 255), of
+    65536 shades if they are ``deep``, else of 256. A video has ``rate`` frames a second.
     Yields what takes the next samples.
     """
     path, name = split_output(where)
     place = 0
-    with held(path), open_kind(path, name, shape, dtype, names, values, rate) as write:
+    with held(path), open_kind(path, name, shape, dtype, names, values, deep, rate) as write:
 
         def write_next(rows: np.ndarray) -> None:
             nonlocal place
@@ -91,6 +92,7 @@ def open_kind(
     dtype: np.dtype,
     names: Sequence[str] | None,
     values: tuple[float, float] | None,
+    deep: bool,
     rate: Fraction | None,
 ) -> Iterator[Write]:
     """Open a file by its ending."""
@@ -127,7 +129,7 @@ def open_kind(
             yield write
     else:
         with folder_replacing(path) as folder:
-            yield picture_writer(folder, names, values or (0.0, 255.0), dtype)
+            yield picture_writer(folder, names, values or (0.0, 255.0), deep)
 
 
 def write_header(file: Any, shape: tuple[int, ...], dtype: np.dtype) -> None:
@@ -255,19 +257,17 @@ def remove_folder(folder: Path) -> None:
 
 
 def picture_writer(
-    folder: Path, names: Sequence[str] | None, values: tuple[float, float], dtype: np.dtype
+    folder: Path, names: Sequence[str] | None, values: tuple[float, float], deep: bool
 ) -> Write:
     """Return a function that writes samples as PNG pictures."""
     Image = need("PIL.Image", "io", "a folder of pictures")
     used: set[str] = set()
-    # Neither colours nor marks have more than 256 shades.
-    deep = values != (0.0, 255.0) and dtype != np.uint8
 
     def write(first: int, rows: np.ndarray) -> None:
         for place, row in enumerate(rows, start=first):
             name = picture_name(place, names, used)
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shades = as_shades(row, values, deep and row.ndim == 2)
+            shades = as_shades(row, values, deep)
             Image.fromarray(shades).save(folder / name)
 
     return write

@@ -28,8 +28,6 @@ MOST, BEYOND = 150, 24
 # Groups of copies, members of each, twins and skipped files that are shown.
 MOST_GROUPS, MOST_MEMBERS, MOST_LINES = 60, 8, 500
 SIDE, SMALL = 128, 96
-# Samples that set the range of all pictures.
-PILOTS = 32
 # The histogram: its size and how many bars.
 WIDTH, HEIGHT, LEFT, TOP, BOTTOM, BARS = 560, 200, 14, 14, 158, 50
 

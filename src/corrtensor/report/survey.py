@@ -13,8 +13,6 @@ from corrtensor._engine.subspace_transformer import SubspaceTransformer
 from corrtensor.report.distances import Distances, distances
 from corrtensor.report.pictures import Painter
 
-# Samples whose values set the range of all pictures.
-PILOTS = 64
 # Charts hold at most so many samples, and their tiles together so many pixels.
 MOST_POINTS, TILE_PIXELS = 20_000, 4_000_000
 SMALLEST_TILE, LARGEST_TILE = 14, 48

@@ -5,6 +5,7 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, OutlierMixin
+from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from corrtensor._base.checks import is_share
@@ -33,7 +34,7 @@ def refuse_foreign(weights: np.ndarray | None) -> None:
     if weights is None:
         return
     n = np.count_nonzero(weights >= 0.5)
-    if n < min(2, len(weights)):
+    if n < 2 <= len(weights):
         raise ValueError(
             f"the subspace explains {n} of {len(weights)} samples: are they of another kind than "
             "those that it was fitted to, or in other units?"
@@ -137,7 +138,8 @@ class TensorOutlierDetector(OutlierMixin, BaseEstimator):
             X = bare(X, self)
             name_features(self, self.subspace_)
             weights = sample_weights(self.subspace_, X, as_known=True)
-            refuse_foreign(weights)
+            if isinstance(self.subspace_, FrozenEstimator):
+                refuse_foreign(weights)
             self.profile_ = fit_profile(self.subspace_, self._whole(X), weights)
             scores = -np.asarray(self.score_samples(X))
             if isinstance(share, str):

@@ -252,8 +252,7 @@ def fit_profile(subspace: Any, X: Any, weights: np.ndarray | None) -> Profile:
         score = combined(in_deviations(values, location, scale))
         limit = LIMIT * float(np.quantile(score[kept], 0.75)) or 1.0
         kept = np.flatnonzero(score <= USUAL * limit)
-    odd = np.arange(len(x)) % 2
-    if odd.any():
+    if (odd := np.arange(len(x)) % 2).any():
         # New samples have taught nothing: as far off as each half is by what the other one taught.
         seen["away"] = np.where(odd, judged(x, 1.0 - odd)[1], judged(x, 1.0 * odd)[1])
     as_new = usually(relate(seen, usual, local))
@@ -317,7 +316,8 @@ def draw(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return some of the samples that count, in double precision, and their numbers."""
     X = in_shape(X, shape)
-    counting = np.arange(X.shape[0]) if weights is None else np.flatnonzero(weights >= 0.5)
+    counting = np.flatnonzero(np.ones(X.shape[0]) if weights is None else weights >= 0.5)
+    counting = counting if len(counting) > 1 else np.arange(X.shape[0])
     most = min(DRAWN, max(FEWEST_DRAWN, DRAWN_BYTES // (8 * math.prod(shape))))
     numbers = counting[
         np.unique(np.linspace(0, len(counting) - 1, min(len(counting), most)).astype(int))
