@@ -133,7 +133,7 @@ def has_more(image: Any) -> bool:
     try:
         image.seek(1)
     except Exception:
-        # Nor is what cannot be read.
+        # A page that cannot be read is none.
         return False
     return True
 
