@@ -120,16 +120,37 @@ FAULTS = [
     Fault(
         "votes veto",
         "_robust/search.py",
-        "(OUTVOTED if outvoted else 0.0)",
-        "(math.inf if outvoted else 0.0)",
+        "least = CLEARLY if outvoted or many",
+        "least = math.inf if outvoted or many",
         "search",
     ),
     Fault(
         "votes do not weigh",
         "_robust/search.py",
-        "(OUTVOTED if outvoted else 0.0)",
-        "0.0",
+        "least = CLEARLY if outvoted or many",
+        "least = CLEARLY if many",
         "search",
+    ),
+    Fault(
+        "one of two halves is left out",
+        "_robust/search.py",
+        "if outvoted or many else",
+        "if outvoted else",
+        "cells",
+    ),
+    Fault(
+        "what is foreign strays at all costs",
+        "_robust/search.py",
+        "at_all_costs=False",
+        "at_all_costs=True",
+        "cells",
+    ),
+    Fault(
+        "what differs from many equal samples strays",
+        "_robust/completion.py",
+        "asked, told = learner.once(guess)",
+        "asked, told = learner, guess",
+        "cells",
     ),
     Fault(
         "gross errors bend the first core",
@@ -697,8 +718,8 @@ FAULTS = [
     Fault(
         "what rejecting costs is not asked",
         "_robust/search.py",
-        "keeping - rejecting > (",
-        "math.inf > (",
+        "keeping - rejecting > least",
+        "math.inf > least",
         "search",
     ),
     Fault(

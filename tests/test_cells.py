@@ -519,6 +519,41 @@ def test_noise_is_found_beside_bad_cells_in_all_samples(n, seed):
     assert left_out(model, X[bad:]) < 1.001 * left_out(told, X[bad:])
 
 
+def pieces_of_a_mask(n, seed=0):
+    """Pieces of a picture of discs, one in the discs and zero beside: about half of them flat."""
+    rng = np.random.default_rng(seed)
+    y, x = np.mgrid[:200, :200]
+    mask = np.zeros((200, 200))
+    for _ in range(12):
+        top, left, radius = rng.integers(200), rng.integers(200), rng.integers(15, 40)
+        mask[(y - top) ** 2 + (x - left) ** 2 < radius**2] = 1
+    corners = rng.integers(185, size=(n, 2))
+    return np.stack([mask[i : i + 16, j : j + 16] for i, j in corners])
+
+
+@pytest.mark.parametrize("seed", [0, 4, 7])
+def test_what_differs_from_many_equal_samples_does_not_stray(seed):
+    X = pieces_of_a_mask(300, seed)
+    assert 0.4 < (np.ptp(X, axis=(1, 2)) == 0).mean() < 0.7
+    model = ct.CorrTensor(3, cells=True).fit(X)
+    assert (model.weights_ > 0.5).all()
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("seed", [1, 4, 6])
+def test_frames_in_which_more_moves_are_no_outliers(data_dir, seed):
+    """Half of them show few people: the others are neither apart nor, beside bad cells, astray."""
+    with np.load(data_dir / "video_escalator.npz", allow_pickle=False) as stored:
+        frames = stored["frames"][:, :129, :159] / 255.0
+    small = frames.reshape(-1, 43, 3, 53, 3).mean(axis=(2, 4))
+    rng = np.random.default_rng([seed, 7])
+    X = small[rng.permutation(len(small))[:148]]
+    Y = np.where(rng.random(X.shape) < 0.01, X + rng.choice([-10, 10], X.shape), X)
+    for samples, cells in ((X, False), (X, True), (Y, True)):
+        model = ct.CorrTensor((9, 11), cells=cells).fit(samples)
+        assert (model.weights_ > 0.5).all()
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_samples_do_not_stray_by_bad_cells(seed):
     X, salted = pictures(120, seed=seed)

@@ -253,13 +253,15 @@ def learned(
             long = LONG if serving == own else None
             return some.taught(some.start(serving, bandwidth), bandwidth, long)
 
-        least = (1 - judge.share) * len(learner.x)
-        if (seen := apart(learner, guess, teach, bandwidth, least)) is not None:
+        # Equal samples are looked at once: flat pieces of pictures, say, which stray nowhere.
+        asked, told = learner.once(guess)
+        least = (1 - judge.share) * len(asked.x)
+        if (seen := apart(asked, told, teach, bandwidth, least)) is not None:
             split, rows = seen
-            group = judge.group(rows, split, learner.weights)
-            stray = Stray(learner.drawn, split, group)
+            group = judge.group(rows, split, asked.weights)
+            stray = Stray(asked.drawn, split, group)
             if group.rejected:
-                learner = learner.some(split.kept)
+                learner = asked.some(split.kept)
                 guess = teach(learner)
     mean = source.origin + source.unit * (learner.place + guess.model.mean)
     assert guess.model.factors is not None  # noqa: S101

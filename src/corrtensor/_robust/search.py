@@ -34,9 +34,10 @@ STEPS = 3
 # Samples closer than this share of the typical squared distance are copies, and count once there.
 COPY = 0.02
 # Within this share they are alike, and have one vote together on a group in doubt: with more than
-# this share of the votes it is the majority, whatever the number of samples. Then keeping it must
-# cost so many times as much as rejecting it.
-ALIKE, MAJORITY, OUTVOTED = 0.1, 3 / 4, math.log(1.5)
+# this share of the votes it is the majority, whatever the number of samples.
+ALIKE, MAJORITY = 0.1, 3 / 4
+# One thing costs clearly more than another if so many times as much.
+CLEARLY = math.log(1.5)
 # Fewer samples than this tell nothing about others.
 FEWEST = 10
 # Steps towards the middle of few samples (Weiszfeld): each takes a far one's pull down by as many
@@ -48,6 +49,7 @@ ORDERLESS = 2000
 CACHED = 1 << 20
 # Why a group is kept.
 EXCEEDS, COPIES = "they exceed breakdown", "they are the majority where copies count once"
+MANY = "they are as many as the others but for chance"
 
 
 def near(d: np.ndarray) -> np.ndarray:
@@ -131,13 +133,17 @@ class Asked:
             return None
         return apart, replace(metric, location=location)
 
-    def judge(self, split: Split, ranks: tuple[Rank, ...], options: Options) -> Group:
+    def judge(
+        self, split: Split, ranks: tuple[Rank, ...], options: Options, at_all_costs: bool = True
+    ) -> Group:
         """Decide on a group that is apart.
 
         If it is so beyond doubt, or if the others are as foreign to it as it is to them, it is
         rejected. Else it may be of a rarer kind, or of one that varies more, as moving frames do
         beside still ones: then rejecting it must cost less than keeping it. Samples that are alike
-        have one vote together: if a group is the majority then, it must cost much less.
+        have one vote together: if a group is the majority then, or if it is as large as the rest
+        but for chance, it must cost clearly less. If not ``at_all_costs``, rejecting what is
+        foreign must not cost clearly more.
         """
         kept = split.kept
         group = Group(np.flatnonzero(~kept), True, split.gap, split.distance)
@@ -146,7 +152,8 @@ class Asked:
         entries = see(self.source, np.ones(len(kept)))[1]
         votes = 1 / count_copies(entries, ALIKE)
         outvoted = votes[~kept].sum() > MAJORITY * votes.sum()
-        if not outvoted and self.is_foreign(split, entries):
+        foreign = not outvoted and self.is_foreign(split, entries)
+        if foreign and at_all_costs:
             return group
 
         def errors(ranks: tuple[Rank, ...], w: np.ndarray) -> tuple[tuple[Rank, ...], np.ndarray]:
@@ -158,8 +165,13 @@ class Asked:
         own = errors(fixed, kept.astype(float))[1]
         keeping = math.log(joint[kept].mean() / own[kept].mean())
         rejecting = math.log(own.mean() / joint.mean())
-        rejected = keeping - rejecting > (OUTVOTED if outvoted else 0.0)
-        because = COPIES if outvoted and not rejected else group.because
+        # Of two halves, neither is the one to be left out: a standard deviation of a fair coin.
+        many = np.count_nonzero(~kept) > (len(kept) - math.sqrt(len(kept))) / 2
+        least = CLEARLY if outvoted or many else -CLEARLY if foreign else 0.0
+        rejected = keeping - rejecting > least
+        because = group.because
+        if not rejected:
+            because = COPIES if outvoted else MANY if keeping > rejecting else because
         return replace(
             group, rejected=rejected, keeping=keeping, rejecting=rejecting, because=because
         )
@@ -189,7 +201,8 @@ class Judge:
     def group(self, rows: Source, split: Split, weights: np.ndarray) -> Group:
         """Return what becomes of samples, in a source, that are apart by a split."""
         asked = Asked(rows, split.values, np.ones(rows.n_samples))
-        group = asked.judge(split, self.ranks, self.options)
+        # The others completed these samples: to them, a rarer kind is foreign, too.
+        group = asked.judge(split, self.ranks, self.options, at_all_costs=False)
         if group.rejected and weights[~split.kept].sum() > self.share * weights.sum():
             return replace(group, rejected=False, because=EXCEEDS)
         return group
