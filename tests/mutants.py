@@ -146,10 +146,17 @@ FAULTS = [
         "cells",
     ),
     Fault(
+        "what is foreign strays as others do",
+        "_robust/search.py",
+        "-CLEARLY if foreign",
+        "0.0 if foreign",
+        "cells",
+    ),
+    Fault(
         "what differs from many equal samples strays",
         "_robust/completion.py",
-        "asked, told = learner.once(guess)",
-        "asked, told = learner, guess",
+        "which = learner.once(guess)",
+        "which = learner, guess, np.arange(len(learner.x))",
         "cells",
     ),
     Fault(

@@ -539,6 +539,15 @@ def test_what_differs_from_many_equal_samples_does_not_stray(seed):
     assert (model.weights_ > 0.5).all()
 
 
+def test_equal_samples_are_judged_alike():
+    salted = pictures(120, 24)[1]
+    twice = np.repeat(salted, 2, axis=0)
+    model = ct.CorrTensor((3, 3), cells=True).fit(twice)
+    assert_array_equal(np.flatnonzero(model.weights_ < 0.5), np.arange(48))
+    (group,) = model.diagnostics_["groups"]
+    assert_array_equal(group.samples, np.arange(48))
+
+
 @pytest.mark.data
 @pytest.mark.parametrize("seed", [1, 4, 6])
 def test_frames_in_which_more_moves_are_no_outliers(data_dir, seed):

@@ -254,14 +254,16 @@ def learned(
             return some.taught(some.start(serving, bandwidth), bandwidth, long)
 
         # Equal samples are looked at once: flat pieces of pictures, say, which stray nowhere.
-        asked, told = learner.once(guess)
-        least = (1 - judge.share) * len(asked.x)
-        if (seen := apart(asked, told, teach, bandwidth, least)) is not None:
+        different, guessed, which = learner.once(guess)
+        least = (1 - judge.share) * len(different.x)
+        if (seen := apart(different, guessed, teach, bandwidth, least)) is not None:
             split, rows = seen
-            group = judge.group(rows, split, asked.weights)
-            stray = Stray(asked.drawn, split, group)
+            group = judge.group(rows, split, different.weights)
+            kept = split.kept[which]
+            split = replace(split, kept=kept, values=split.values[which])
+            stray = Stray(learner.drawn, split, group)
             if group.rejected:
-                learner = asked.some(split.kept)
+                learner = learner.some(kept)
                 guess = teach(learner)
     mean = source.origin + source.unit * (learner.place + guess.model.mean)
     assert guess.model.factors is not None  # noqa: S101

@@ -139,18 +139,17 @@ class Learner:
         few = {name: getattr(self, name)[chosen] for name in ("x", "weights", "drawn")}
         return replace(self, **few)
 
-    def once(self, guess: Guess) -> tuple[Learner, Guess]:
-        """Return samples that are equal once, each with the weight of all of them."""
-        rows = self.x.reshape(len(self.x), -1)
-        bytes_of = rows.view(np.dtype((np.void, rows[0].nbytes)))[:, 0]
-        _, first, copy = np.unique(bytes_of, return_index=True, return_inverse=True)
-        if len(first) == len(rows):
-            return self, guess
-        order = np.argsort(first)
-        weights = np.bincount(copy, self.weights)[order]
-        first = first[order]
+    def once(self, guess: Guess) -> tuple[Learner, Guess, np.ndarray]:
+        """Return samples that are equal once, each with the weight of all of them.
+
+        The last array tells of each sample which of these it is.
+        """
+        seen: dict[bytes, int] = {}
+        which = np.array([seen.setdefault(row.tobytes(), len(seen)) for row in self.x])
+        first = np.unique(which, return_index=True)[1]
         few = replace(guess, cores=guess.cores[first], expected=guess.expected[first])
-        return replace(self.some(first), weights=weights), few
+        weights = np.bincount(which, self.weights)
+        return replace(self.some(first), weights=weights), few, which
 
     def better(self, guess: Guess, bandwidth: float | None) -> Guess:
         """Complete the samples and learn from them."""
@@ -179,7 +178,7 @@ class Learner:
         return guess
 
     def taught(self, guess: Guess, bandwidth: float | None, rounds: int | None = None) -> Guess:
-        """Learn, with cells in doubt at bandwidths that narrow and widen again."""
+        """Learn, with cells in doubt at a narrow bandwidth first."""
         if bandwidth is None:
             return self.best(guess, None, rounds or ROUNDS)
         for share in TIGHTENING:

@@ -167,11 +167,14 @@ class Asked:
         rejecting = math.log(own.mean() / joint.mean())
         # Of two halves, neither is the one to be left out: a standard deviation of a fair coin.
         many = np.count_nonzero(~kept) > (len(kept) - math.sqrt(len(kept))) / 2
-        least = CLEARLY if outvoted or many else -CLEARLY if foreign else 0.0
+        usual = -CLEARLY if foreign else 0.0
+        least = CLEARLY if outvoted or many else usual
         rejected = keeping - rejecting > least
+        if foreign and rejected:
+            return group
         because = group.because
-        if not rejected:
-            because = COPIES if outvoted else MANY if keeping > rejecting else because
+        if not rejected and (outvoted or keeping - rejecting > usual):
+            because = COPIES if outvoted else MANY
         return replace(
             group, rejected=rejected, keeping=keeping, rejecting=rejecting, because=because
         )
