@@ -548,6 +548,19 @@ def test_equal_samples_are_judged_alike():
     assert_array_equal(group.samples, np.arange(48))
 
 
+@pytest.mark.parametrize("seed", [0, 1])
+def test_noise_strays_among_digits_whose_errors_it_hardly_changes(seed):
+    """At few ranks it costs more to reject it than to keep it, but not clearly more."""
+    digits = ct.datasets.load_digits()
+    X = digits.images[digits.target == 0] / 16
+    rng = np.random.default_rng([seed, 7])
+    X = X[rng.permutation(len(X))[:133]]
+    Y = np.where(rng.random(X.shape) < 0.1, np.round(rng.random(X.shape)), X)
+    Y[:26] = rng.random(Y[:26].shape)
+    model = ct.CorrTensor((2, 2), cells=True).fit(Y)
+    assert_array_equal(np.flatnonzero(model.weights_ < 0.5), np.arange(26))
+
+
 @pytest.mark.data
 @pytest.mark.parametrize("seed", [1, 4, 6])
 def test_frames_in_which_more_moves_are_no_outliers(data_dir, seed):
