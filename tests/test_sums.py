@@ -1,21 +1,15 @@
 """Sums of chunks: the same as one sum over all samples, whatever the weights."""
 
+import itertools
 import math
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from corrtensor._engine import products
 from corrtensor._engine.passes import Sums
-from corrtensor._engine.products import (
-    SMALL_PRODUCT,
-    core_squares,
-    fibres,
-    project,
-    rows_times,
-    scatter,
-    unfold,
-)
+from corrtensor._engine.products import contract, core_squares, fibres, project, scatter, unfold
 
 
 def sums_of(log_w, x):
@@ -55,12 +49,33 @@ def test_a_chunk_without_any_weight_adds_nothing():
     assert empty.weight == total.weight
 
 
-@pytest.mark.parametrize("rows", [1, 99, 100, 101, 1000])
-def test_rows_in_small_products_are_all_there(rows):
-    rng = np.random.default_rng(0)
-    U = rng.normal(size=(100, SMALL_PRODUCT // 100 // 100))
-    T = rng.normal(size=(rows, 100))
-    assert_allclose(rows_times(T, U), np.einsum("ia,ak->ik", T, U), atol=1e-11)
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("there", [True, False])
+def test_modes_are_contracted_in_the_cheapest_order(seed, there, monkeypatch):
+    """Beside all orders, counted; there (projecting) and back (expanding)."""
+    rng = np.random.default_rng(seed)
+    sizes = [(int(a), int(rng.integers(1, a + 1))) for a in rng.integers(2, 30, size=4)]
+    if not there:
+        sizes = [(k, a) for a, k in sizes]
+    taken: list[int] = []
+
+    def contracted(T, U, mode):
+        taken.append(mode)
+        return contract(T, U, mode)
+
+    monkeypatch.setattr(products, "contract", contracted)
+    T, factors = np.zeros((1, *(a for a, _ in sizes))), [np.zeros(pair) for pair in sizes]
+    made = project(T, factors) if there else products.expand(T, [U.T for U in factors])
+    assert made.shape[1:] == tuple(k for _, k in sizes)
+
+    def multiplications(order):
+        shape, total = [a for a, _ in sizes], 0
+        for n in order:
+            total += math.prod(shape) * sizes[n][1]
+            shape[n] = sizes[n][1]
+        return total
+
+    assert multiplications(taken) == min(map(multiplications, itertools.permutations(range(4))))
 
 
 @pytest.mark.parametrize("mode", [0, 1, 2])

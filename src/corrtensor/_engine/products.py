@@ -13,24 +13,8 @@ Factors = Sequence[np.ndarray | None]
 # Trailing modes of fewer entries than this make thin products; they are merged into the mode
 # before them, as long as the Kronecker product of the factors has no more rows than the limit.
 THIN, LARGEST_KRON = 8, 1024
-# BLAS multiplies matrices without copying them first, if it is no more work than this. Fewer rows
-# at a time do not pay.
-SMALL_PRODUCT, FEWEST_ROWS = 10**6, 32
 # Bytes that are copied at a time to be multiplied at once.
 COPIED = 1 << 19
-
-
-def rows_times(T: np.ndarray, U: np.ndarray) -> np.ndarray:
-    """Return all rows of ``T`` times ``U``, in products that are small."""
-    rows = T.reshape(-1, len(U))
-    some = SMALL_PRODUCT // U.size
-    if not FEWEST_ROWS <= some < len(rows):
-        return rows @ U
-    P = np.empty((len(rows), U.shape[1]), np.result_type(rows, U))
-    many = len(rows) - len(rows) % some
-    np.matmul(rows[:many].reshape(-1, some, len(U)), U, out=P[:many].reshape(-1, some, P.shape[1]))
-    np.matmul(rows[many:], U, out=P[many:])
-    return P
 
 
 def merged(factors: Factors, shape: tuple[int, ...]) -> Factors:
@@ -50,7 +34,7 @@ def contract(T: np.ndarray, U: np.ndarray, mode: int) -> np.ndarray:
     before, a, after = T.shape[: mode + 1], T.shape[mode + 1], T.shape[mode + 2 :]
     width = math.prod(after)
     if width == 1:
-        P = rows_times(T, U)
+        P = T.reshape(-1, a) @ U
     elif width < THIN and a * width <= LARGEST_KRON:
         P = T.reshape(-1, a * width) @ np.kron(U, np.eye(width, dtype=U.dtype))
     else:
@@ -59,23 +43,23 @@ def contract(T: np.ndarray, U: np.ndarray, mode: int) -> np.ndarray:
 
 
 def project(T: np.ndarray, factors: Factors, skip: Collection[int] = ()) -> np.ndarray:
-    """Project every sample by the factors, those that shrink it most first."""
-    shrinking = [
-        (U.shape[1] / U.shape[0], n, U)
-        for n, U in enumerate(factors)
-        if U is not None and n not in skip
-    ]
-    for _, n, U in sorted(shrinking, key=lambda entry: entry[:2]):
-        T = contract(T, U, n)
-    return T
+    """Project every sample by the factors."""
+    return in_turn(T, [(n, U) for n, U in enumerate(factors) if U is not None and n not in skip])
 
 
 def expand(cores: np.ndarray, factors: Factors) -> np.ndarray:
     """Return ``core x_1 U_1 ... x_d U_d`` for every core."""
-    for n, U in enumerate(factors):
-        if U is not None:
-            cores = contract(cores, U.T, n)
-    return cores
+    return in_turn(cores, [(n, U.T) for n, U in enumerate(factors) if U is not None][::-1])
+
+
+def in_turn(T: np.ndarray, factors: Sequence[tuple[int, np.ndarray]]) -> np.ndarray:
+    """Contract several modes, in the order that takes the fewest multiplications.
+
+    Of two modes, from a to k entries each, the one with the larger 1/k - 1/a comes first.
+    """
+    for n, U in sorted(factors, key=lambda pair: 1 / len(pair[1]) - 1 / pair[1].shape[1]):
+        T = contract(T, U, n)
+    return T
 
 
 def unfold(T: np.ndarray, mode: int) -> np.ndarray:
@@ -189,7 +173,7 @@ def core_squares(A: np.ndarray, U: np.ndarray | None) -> np.ndarray:
     """Return the squared norm of every sample's core, from the fibres of one mode."""
     assert U is not None  # noqa: S101
     if not lies_by_fibre(A):
-        return row_squares(rows_times(A, U).reshape(len(A), -1))
+        return row_squares((A.reshape(-1, len(U)) @ U).reshape(len(A), -1))
     cores = U.T @ A.transpose(1, 0, 2).reshape(-1, len(U)).T
     squares = np.einsum("ki,ki->i", cores, cores).reshape(-1, len(A))
     return np.asarray(squares.sum(axis=0, dtype=np.float64))
