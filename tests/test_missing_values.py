@@ -3,13 +3,15 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.io import netcdf_file
 from sklearn.base import clone
 
 import corrtensor as ct
 from corrtensor._engine.arrays.disk import unmapped
-from corrtensor.io import open_samples
+from corrtensor.io import InputError, open_samples
 from corrtensor.tasks import find_duplicates
 
 SENTINEL = -999
@@ -224,6 +226,56 @@ def test_the_fill_value_of_zarr_itself_is_a_number(tmp_path):
         place = tmp_path / f"{version}.zarr"
         zarr.create_array(place, data=np.zeros((4, 3)), fill_value=0, zarr_format=version)
         assert_array_equal(open_samples(place)[:], np.zeros((4, 3)))
+
+
+def test_numbers_of_netcdf_are_in_their_unit(counts, torn, tmp_path):
+    h5py = pytest.importorskip("h5py")
+    X, gaps = counts
+    attributes = {"_FillValue": -999, "scale_factor": 0.01, "add_offset": np.array([5.0])}
+    with h5py.File(tmp_path / "field.nc", "w") as file:
+        for name, meant in {
+            "a": attributes,
+            "b": {"scale_factor": "1", "add_offset": [1, 2]},
+        }.items():
+            file.create_dataset(name, data=np.where(gaps, -999, X)).attrs.update(meant)
+    stack = open_samples(f"{tmp_path}/field.nc::a")
+    assert stack.dtype == np.float64
+    assert_allclose(stack[:], 0.01 * torn + 5, rtol=1e-12)
+    assert_allclose(stack[3:5], (0.01 * torn + 5)[3:5], rtol=1e-12)
+    assert_array_equal(open_samples(f"{tmp_path}/field.nc::b")[:], np.where(gaps, -999, X))
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_numbers_of_xarray_in_zarr_are_in_their_unit(torn, tmp_path, version):
+    xr = pytest.importorskip("xarray")
+    pytest.importorskip("zarr")
+    field = xr.Dataset({"t": (("time", "lat", "lon"), torn)})
+    encoding = {"t": {"dtype": "int16", "_FillValue": -32768, "scale_factor": 0.5, "add_offset": 3}}
+    field.to_zarr(tmp_path / "f.zarr", encoding=encoding, zarr_format=version, consolidated=False)
+    assert_array_equal(open_samples(tmp_path / "f.zarr")[:], torn)
+
+
+def test_netcdf_of_version_3_says_what_to_do(tmp_path):
+    with netcdf_file(tmp_path / "old.nc", "w") as file:
+        file.createDimension("x", 4)
+        file.createVariable("t", "f8", ("x",))[:] = np.arange(4.0)
+    with pytest.raises(InputError, match="netCDF of version 3, which is not read: save it as"):
+        open_samples(tmp_path / "old.nc")
+
+
+@pytest.mark.parametrize("kind", ["float64", "Float64"])
+def test_the_detector_reads_tables_with_gaps(kind):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(80, 3)) @ rng.normal(size=(3, 6)) + 0.1 * rng.normal(size=(80, 6))
+    X[5, 2] = np.nan
+    table = pd.DataFrame(X, columns=list("abcdef")).astype(kind)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = ct.TensorOutlierDetector().fit(table)
+        ours = found.score_samples(table)
+    assert list(found.feature_names_in_) == list("abcdef")
+    same = ct.TensorOutlierDetector().fit(X)
+    assert_allclose(ours, same.score_samples(X), rtol=1e-10)
 
 
 # What cannot be used, and what to do about it

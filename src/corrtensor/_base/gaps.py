@@ -54,11 +54,10 @@ def has_gaps(X: Any, missing_values: float = np.nan) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class Gapped:
-    """An array on disk in which a value stands for what is missing: NaN when it is read."""
+class OnDisk:
+    """An array on disk that is read as floating-point numbers."""
 
     array: Any
-    missing_values: float
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -80,5 +79,24 @@ class Gapped:
         """Where it is, if it tells."""
         return getattr(self.array, "name", None)
 
+
+@dataclass(frozen=True, eq=False)
+class Gapped(OnDisk):
+    """An array in which a value stands for what is missing: NaN when it is read."""
+
+    missing_values: float
+
     def __getitem__(self, rows: Any) -> np.ndarray:
         return np.asarray(with_gaps(np.asanyarray(self.array[rows]), self.missing_values))
+
+
+@dataclass(frozen=True, eq=False)
+class Scaled(OnDisk):
+    """An array of numbers to be multiplied and added to when they are read."""
+
+    factor: float
+    offset: float
+
+    def __getitem__(self, rows: Any) -> np.ndarray:
+        x = with_gaps(np.asanyarray(self.array[rows]))
+        return np.asarray(x.astype(self.dtype) * self.factor + self.offset)

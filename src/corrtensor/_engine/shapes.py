@@ -110,6 +110,12 @@ def check_in_memory(estimator: Any, X: Any, *, reset: bool) -> np.ndarray:
     return X
 
 
+def numbers_of(X: Any) -> np.ndarray:
+    """Return samples in memory that have been checked as an array, NaN where a cell is missing."""
+    options = {"ensure_all_finite": False, "dtype": "numeric", "ensure_min_samples": 0}
+    return check_array(with_gaps(X), allow_nd=True, **options)
+
+
 def check_finite(X: np.ndarray, *, first: int = 0, at: np.ndarray | None = None) -> None:
     """Raise a ``ValueError`` that names the first sample with a NaN or an infinity.
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from corrtensor._base.extras import need
 from corrtensor._base.files import check_regular, is_inside, open_regular
-from corrtensor._base.gaps import Gapped
+from corrtensor._base.gaps import Gapped, Scaled
 from corrtensor.io.stack import InputError, Spool, reading, turned
 
 NUMBERS = "fiub"
@@ -134,7 +134,12 @@ def unpack(path: Path, member: Any, shape: tuple[int, ...], fortran: bool, dtype
 def open_hdf5(path: Path, name: str | None, least: int) -> Any:
     """Open a dataset of an HDF5 file whose numbers are in the file, or in others beside it."""
     h5py = need("h5py", "io", "an HDF5 file")
-    check_regular(path)
+    with open_regular(path) as plain:
+        if plain.read(3) == b"CDF":
+            raise InputError(
+                f"{path} is netCDF of version 3, which is not read: save it as version 4, "
+                "which is HDF5, as nccopy -k nc4 does"
+            )
     with reading(path, "HDF5 file that can be read", MemoryError):
         file = h5py.File(path, "r")
         shapes = {key: item.shape for key, item in datasets_of(h5py, file, path)}
@@ -142,14 +147,15 @@ def open_hdf5(path: Path, name: str | None, least: int) -> Any:
         refuse_elsewhere(h5py, dataset, path)
         # Of a type that NumPy lacks, this raises.
         np.dtype(dataset.dtype)
-        return without_fill(dataset, dataset.attrs)
+        return as_meant(dataset, dataset.attrs)
 
 
-def without_fill(array: Any, attributes: Mapping[str, Any]) -> Any:
-    """Return an array that reads as NaN where it holds what its file says is missing.
+def as_meant(array: Any, attributes: Mapping[str, Any]) -> Any:
+    """Return an array that reads as its file says it is meant, in the words of netCDF and xarray.
 
-    That is ``_FillValue`` or ``missing_value``, as netCDF and xarray name it. What zarr itself
-    calls the fill value of an array is zero as a rule; xarray means it only in version 2.
+    ``_FillValue`` or ``missing_value`` is NaN; all else is multiplied by ``scale_factor``, and
+    ``add_offset`` is added. What zarr itself calls the fill value of an array is zero as a rule;
+    xarray means it only in version 2.
     """
     values = [attributes.get(name) for name in ("_FillValue", "missing_value")]
     version = getattr(getattr(array, "metadata", None), "zarr_format", None)
@@ -164,7 +170,19 @@ def without_fill(array: Any, attributes: Mapping[str, Any]) -> Any:
         for one in known if known.dtype.kind in "fiu" else ():
             if not np.isnan(one):
                 array = Gapped(array, one.item())
-    return array
+    factor, offset = (
+        one_number(attributes, "scale_factor", 1.0),
+        one_number(attributes, "add_offset", 0.0),
+    )
+    return array if (factor, offset) == (1.0, 0.0) else Scaled(array, factor, offset)
+
+
+def one_number(attributes: Mapping[str, Any], name: str, otherwise: float) -> float:
+    """Return an attribute that is one finite number, or else another one."""
+    found = np.ravel(np.asarray(attributes.get(name, otherwise)))
+    if found.size != 1 or found.dtype.kind not in "fiu" or not np.isfinite(found[0]):
+        return otherwise
+    return float(found[0])
 
 
 def datasets_of(h5py: Any, file: Any, path: Path) -> Iterator[tuple[str, Any]]:
@@ -251,7 +269,7 @@ def open_zarr(path: Path, name: str | None, least: int) -> Any:
         elif name is not None:
             raise InputError(f"{path} is one array; it has none called {name}")
         check_codecs(array, path)
-        return without_fill(with_chunks(array, path), array.attrs)
+        return as_meant(with_chunks(array, path), array.attrs)
 
 
 def with_chunks(array: Any, path: Path) -> Any:

@@ -23,6 +23,8 @@ from corrtensor._engine.shapes import (
     check_finite,
     check_in_memory,
     forget_names,
+    is_on_disk,
+    numbers_of,
     refuse_infinite,
 )
 from corrtensor.corr_tensor import CorrTensor
@@ -100,7 +102,7 @@ def cores_of(subspace: Any, X: Any) -> np.ndarray:
 
 def torn(subspace: Any, X: Any) -> np.ndarray:
     """Return samples in memory with NaN wherever the subspace takes a cell for missing."""
-    X = np.asanyarray(X)
+    X = numbers_of(X) if hasattr(X, "iloc") else np.asanyarray(X)
     return np.asarray(with_gaps(X, getattr(subspace, "missing_values", np.nan)))
 
 
@@ -109,11 +111,11 @@ def filled(subspace: Any, X: Any) -> Any:
     if not hasattr(subspace, "repair"):
         return X
     X = unmapped(X)
-    if not isinstance(X, np.ndarray):
+    if is_on_disk(X):
         return Filled(subspace, X)
-    X = torn(subspace, X)
-    gaps = np.isnan(X)
-    return np.where(gaps, subspace.repair(X), X) if gaps.any() else X
+    rows = torn(subspace, X)
+    gaps = np.isnan(rows)
+    return np.where(gaps, subspace.repair(X), rows) if gaps.any() else rows
 
 
 @dataclass(frozen=True, eq=False)

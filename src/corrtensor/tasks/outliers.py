@@ -54,7 +54,9 @@ class TensorOutlierDetector(OutlierMixin, BaseEstimator):
     subspace : estimator, default=None
         ``None`` is ``CorrTensor()``, and with one rank fewer than entries in every mode where
         that would explain all samples completely. It is cloned and fitted to the samples,
-        unless it comes as ``FrozenEstimator(subspace)``: then it is taken as it is.
+        unless it comes as ``FrozenEstimator(subspace)``: then it is taken as it is. It tells which
+        samples may be usual, fills missing cells and makes ``residual_map``; what is measured of a
+        sample is measured of the sample itself, whatever the ranks.
     contamination : {"auto"} or float, default="auto"
         Share of the samples to flag, in (0, 0.5]. ``"auto"`` flags what good samples hardly ever
         reach: see the notes.
@@ -202,7 +204,12 @@ class TensorOutlierDetector(OutlierMixin, BaseEstimator):
     def _whole(self, X: Any) -> Any:
         """Return samples with their missing cells filled in by the subspace."""
         shape = getattr(self.subspace_, "sample_shape_", None)
-        return X if shape is None else filled(self.subspace_, in_shape(X, shape))
+        if shape is None:
+            return X
+        # A table goes to the subspace as it is, for it may know the names of the columns.
+        return in_shape(
+            filled(self.subspace_, X if hasattr(X, "iloc") else in_shape(X, shape)), shape
+        )
 
     def explain(self, X: Any) -> list[tuple[str, ...]]:
         """Return for each sample the one or two ways in which it stands out, in words.

@@ -31,11 +31,10 @@ from typing import Any
 import numpy as np
 from sklearn.covariance import ledoit_wolf
 
-from corrtensor._base.gaps import with_gaps
 from corrtensor._engine.arrays.dask_lazy import is_dask
 from corrtensor._engine.arrays.source import plain
 from corrtensor._engine.containers import bare
-from corrtensor._engine.shapes import check_finite, is_on_disk, refuse_infinite
+from corrtensor._engine.shapes import check_finite, is_on_disk, numbers_of, refuse_infinite
 from corrtensor._robust.metric import Metric, see
 from corrtensor._robust.search import FINE
 from corrtensor.tasks.shells import directions, fine, shell_energies
@@ -334,8 +333,7 @@ def in_shape(X: Any, shape: tuple[int, ...]) -> Any:
     X = bare(X)
     if is_dask(X) or is_on_disk(X):
         return X
-    X = np.asarray(with_gaps(X))
-    X = X.astype(np.float64) if X.dtype == object else X
+    X = numbers_of(X)
     return X.reshape(len(X), *shape)
 
 
