@@ -161,6 +161,23 @@ def test_cores_can_be_reconstructed(folder, faces, model, tmp_path):
     assert_allclose(np.load(tmp_path / "r.npy"), np.load(tmp_path / "s.npy"))
 
 
+def test_shades_of_reconstructed_cores_span_the_pictures(folder, model, tmp_path):
+    run("transform", model, folder, "-o", tmp_path / "cores.npy")
+    for name in ("r.npy", "pictures"):
+        run("reconstruct", model, tmp_path / "cores.npy", "-o", tmp_path / name)
+    values, drawn = np.load(tmp_path / "r.npy"), open_samples(tmp_path / "pictures")[:]
+    low, high = values.min(), values.max()
+    assert drawn.dtype == np.uint16
+    assert_allclose(low + drawn / 65535 * (high - low), values, atol=(high - low) / 65535)
+
+
+def test_pictures_are_not_written_among_those_read(folder, model):
+    there = sorted(folder.rglob("*"))
+    said = run("reconstruct", model, folder, "-o", folder / "new", expect=2)
+    assert "would be read as samples of" in boxed(said)
+    assert sorted(folder.rglob("*")) == there
+
+
 def test_reconstruct_into_a_folder_of_pictures(folder, faces, model, tmp_path):
     run("reconstruct", model, folder, "-o", tmp_path / "clean")
     names = sorted(path.name for path in (tmp_path / "clean").iterdir())
@@ -512,6 +529,13 @@ def test_data_that_cannot_be_used_is_exit_1(folder, model, tmp_path, faces):
     result = run("fit", tmp_path / "inf.npy", "-o", tmp_path / "m.ct", expect=1)
     assert "sample 7" in error_of(result)
     assert sorted(os.listdir(tmp_path)) == ["bad.ct", "empty", "inf.npy", "other.npy"]
+
+
+def test_only_arrays_have_axes_and_only_moved_files_come_back(folder, tmp_path):
+    said = run("fit", folder, "--axis", "2", "-o", tmp_path / "m.ct", expect=1)
+    assert "only an array has an axis 2" in error_of(said)
+    said = run("restore", tmp_path, expect=2)
+    assert "there is no such manifest of moved files" in said.stderr
 
 
 def test_calls_that_are_wrong_are_exit_2(folder, model, tmp_path):

@@ -1,5 +1,6 @@
 """Commands from files to files: fit, transform, reconstruct."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -219,7 +220,8 @@ def write_samples(
         one = model.sample_shape_ if pictures else model.core_shape_
         shape, dtype = (len(stack), *one), as_float(stack.dtype)
         drawn = Path(out).suffix.lower() in ("", *FORMATS)
-        shades = black_and_white(voice, stack, out, one) if drawn else {}
+        shown = model.inverse_transform if cores else None
+        shades = black_and_white(voice, stack, out, one, shown) if drawn else {}
         rate = getattr(steps.stored(stack), "rate", None)
         with open_output(out, shape, dtype, names=stack.names, rate=rate, **shades) as write:
             for block in steps.blocks(voice, task, stack):
@@ -230,11 +232,16 @@ def write_samples(
 
 
 def black_and_white(
-    voice: Voice, stack: "steps.Stack", out: str, sample: tuple[int, ...]
+    voice: Voice,
+    stack: "steps.Stack",
+    out: str,
+    sample: tuple[int, ...],
+    shown: Callable[[Any], Any] | None = None,
 ) -> dict[str, Any]:
     """Return which values shall be black and white in pictures of a shape, and say what is lost.
 
-    Colours and videos have 256 shades, other pictures of more than 8 bits 65536.
+    Colours and videos have 256 shades, other pictures of more than 8 bits 65536. What is seen is
+    what ``shown`` makes of the stack, by default its samples.
     """
     whole = {"uint8": 255.0, "uint16": 65535.0}
     kind, video = str(steps.stored(stack).dtype), bool(Path(out).suffix)
@@ -242,13 +249,14 @@ def black_and_white(
     if video and any(side % 2 for side in sample[:2]):
         size = steps.times(sample[:2])
         voice.note(f"{size}: videos have even sides, the last row or column is doubled")
-    if kind in whole:
+    if kind in whole and shown is None:
         if kind == "uint16" and not deep:
             voice.note(f"{out} has 256 shades for the 65536 of the samples; .npy keeps all")
         return {"values": (0.0, whole[kind]), "deep": deep}
     from numpy import isnan
 
-    seen = [b[~isnan(b)] for b in steps.blocks(voice, "range of values", stack)]
+    read = steps.blocks(voice, "range of values", stack)
+    seen = [b[~isnan(b)] for b in (read if shown is None else map(shown, read))]
     ends = [(float(b.min()), float(b.max())) for b in seen if b.size] or [(0.0, 1.0)]
     low, high = min(e[0] for e in ends), max(e[1] for e in ends)
     voice.note(

@@ -45,6 +45,14 @@ Missing = Annotated[
 Trained = Annotated[
     str | None, typer.Option("--model", help="Model file to use instead of fitting one.")
 ]
+SeenBy = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        help="Model of fit to see the samples by; what is usual they still tell themselves. A "
+        "detector that was saved judges them by what it has seen.", show_default=False,
+    ),
+]  # fmt: skip
 Table = Annotated[Path | None, typer.Option("--csv", help="Write all samples to this table.")]
 Cluster = Annotated[
     str | None,

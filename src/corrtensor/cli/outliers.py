@@ -31,7 +31,7 @@ COLUMNS = ("rank", "sample", "name", "score", "outlier", "reason")
 
 def outliers(
     where: options.Input,
-    model: options.Trained = None,
+    model: options.SeenBy = None,
     table: options.Table = None,
     report: Annotated[
         Path | None, typer.Option(help="Write a page with the pictures, .html.")

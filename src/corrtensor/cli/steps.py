@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from corrtensor.io import Stack as Stack
 
 BLOCK_BYTES = 1 << 24
+# So many samples tell how much they differ, and so many times less is hardly.
+ENOUGH, HARDLY = 5, 10
 
 
 def open_stack(
@@ -56,9 +58,11 @@ def open_stack(
 
 
 def stored(stack: "Stack") -> Any:
-    """Return the array as it lies in its file, however it is looked at."""
+    """Return the array as it lies in its file, however it is looked at, but for its unit."""
+    from corrtensor._base.gaps import Scaled
+
     array = stack.array
-    while hasattr(array, "array"):
+    while hasattr(array, "array") and not isinstance(array, Scaled):
         array = array.array
     return array
 
@@ -110,7 +114,10 @@ def save_model(model: Any, path: str | None) -> None:
 
 
 def note_foreign(voice: Voice, path: str, model: Any, stack: "Stack") -> None:
-    """Say so if a model explains none of the samples that are looked at."""
+    """Say so if a model explains none of the samples looked at, or they hardly differ beside its.
+
+    The subspace explains dark pictures of any kind.
+    """
     import numpy as np
     from sklearn.frozen import FrozenEstimator
 
@@ -124,6 +131,14 @@ def note_foreign(voice: Voice, path: str, model: Any, stack: "Stack") -> None:
         voice.note(
             f"{path} explains none of {len(some)} samples: are they of another kind than those "
             "it was fitted to, or in other units?"
+        )
+        return
+    cores = np.asarray(model.transform(rows)).reshape(len(rows), -1)
+    there, here = float(np.sum(getattr(model, "explained_variance_", 0))), cores.var(axis=0).sum()
+    if len(rows) >= ENOUGH and 0 < here < there / HARDLY**2:
+        voice.note(
+            f"the samples differ {math.sqrt(there / here):.0f} times less from each other than "
+            f"those that {path} was fitted to: are they in other units?"
         )
 
 
@@ -195,6 +210,8 @@ def claimed(
                 raise FileExistsError(errno.EEXIST, words, str(output))
             for other in (*(where for where in inputs if where is not None), *taken):
                 refuse_same(str(output), other)
+                if output in later and not path.suffix:
+                    refuse_inside(path, file_of(other))
             taken.append(str(output))
             if output not in reused and not force:
                 refuse_replacing(str(output))
@@ -232,6 +249,16 @@ def refuse_same(output: str, other: str) -> None:
     alike = os.path.exists(one) and os.path.exists(two) and os.path.samefile(one, two)
     if alike or one == two or two.startswith(one + os.sep):
         raise typer.BadParameter(f"{output} would be written over {other}: give another name")
+
+
+def refuse_inside(pictures: Path, other: Path) -> None:
+    """Raise a ``BadParameter`` if pictures would be among those that are read."""
+    import typer
+
+    if other.is_dir() and pictures.resolve().is_relative_to(other.resolve()):
+        raise typer.BadParameter(
+            f"pictures in {pictures} would be read as samples of {other}: give a folder elsewhere"
+        )
 
 
 def refuse_replacing(output: str) -> None:

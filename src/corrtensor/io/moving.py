@@ -110,6 +110,9 @@ def restore(manifest: Path) -> int:
     The folder that holds the manifest will do as well.
     """
     manifest = manifest / MANIFEST if manifest.is_dir() else manifest
+    if not manifest.exists():
+        words = "there is no such manifest of moved files"
+        raise FileNotFoundError(errno.ENOENT, words, str(manifest))
     with open_regular(manifest) as file:
         lines = file.read().splitlines()
     try:

@@ -92,6 +92,8 @@ def open_samples(
     if path.is_dir() and not is_zarr(path):
         if name is not None:
             raise InputError(f"{path} is a folder of images; it has no array {name}")
+        if axis != 0:
+            raise InputError(f"{path} is a folder of images; only an array has an axis {axis}")
         return open_folder(path, size=size, colour=colour, progress=progress)
     if suffix in VIDEO_SUFFIXES:
         return Stack(checked(open_video(path, size, colour), where, path))
