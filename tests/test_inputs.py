@@ -177,7 +177,9 @@ def test_what_is_transparent_is_white(tmp_path):
     clear = np.zeros((6, 4, 4), np.uint8)
     clear[:3] = [10, 20, 30, 255]
     folder = write_folder(tmp_path / "f", clear[None])
-    seen = open_samples(folder)[:][0]
+    stack = open_samples(folder)
+    assert stack.note == "of 1 pictures 1 read on white, for they may be transparent"
+    seen = stack[:][0]
     assert_array_equal(seen[:3], np.broadcast_to([10, 20, 30], (3, 4, 3)))
     assert_array_equal(seen[3:], np.full((3, 4, 3), 255))
 

@@ -124,8 +124,9 @@ def read_header(path: Path, folder: Path) -> Header:
             mode = image.mode
             if mode == "P":
                 mode = "L" if grey_palette(image) else "RGB"
-            deep = mode not in DEEP and has_deep_colours(rows)
-            return Header((height, width), mode, deep, image.format == "TIFF" and has_more(image))
+            deep, clear = mode not in DEEP and has_deep_colours(rows), image.has_transparency_data
+            pages = image.format == "TIFF" and has_more(image)
+            return Header((height, width), mode, deep, pages, clear)
 
 
 def has_more(image: Any) -> bool:

@@ -35,9 +35,10 @@ class Header:
 
     size: tuple[int, int]
     mode: str
-    # More in the file than is read: 16 bits of every colour, further pages.
+    # More in the file than is read: 16 bits of every colour, further pages, what is transparent.
     deep_colours: bool = False
     pages: bool = False
+    transparent: bool = False
 
     @property
     def depth(self) -> str:
@@ -103,6 +104,7 @@ def common_look(
         "read with 8 of 16 bits": look.dtype == np.uint8
         and [h.deep_colours or h.mode in DEEP for h in every],
         "read up to their first page": [h.pages for h in every],
+        "read on white, for they may be transparent": [h.transparent for h in every],
     }
     told = [f"{sum(some)} {what}" for what, some in counted.items() if some and any(some)]
     if told:
