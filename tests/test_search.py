@@ -9,6 +9,7 @@ import math
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.linalg import subspace_angles
 from sklearn.datasets import load_breast_cancer, load_wine
 from sklearn.preprocessing import RobustScaler
 
@@ -605,3 +606,31 @@ def test_few_good_samples_all_count(n):
     digits = ct.datasets.load_digits().images
     for first in range(0, 1500, 100):
         assert verdict_on(digits[first : first + n]).kept.all()
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("share", [0.05, 0.2, 0.4])
+@pytest.mark.parametrize(("rank", "columns"), [(2, 5), (3, 8), (1, 4)])
+def test_outlying_rows_of_a_narrow_table_are_rejected(rank, columns, share, seed):
+    """They are apart only along directions in which good rows hardly vary."""
+    rng = np.random.default_rng(seed)
+    A = rng.normal(size=(columns, rank))
+    X = rng.normal(size=(300, rank)) @ A.T + 0.1 * rng.normal(size=(300, columns))
+    bad = np.arange(300) < 300 * share
+    X[bad] = 4 * rng.normal(size=(bad.sum(), columns))
+    model = ct.CorrTensor(rank).fit(X)
+    assert (model.weights_[~bad] > 0.5).all()
+    assert np.sin(subspace_angles(model.factors_[0], A)).max() < 0.06
+
+
+@pytest.mark.parametrize("n", [60, 150, 400])
+@pytest.mark.parametrize("columns", [3, 5, 8, 20])
+def test_good_rows_of_a_narrow_table_are_kept(columns, n):
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        A = rng.normal(size=(2, columns))
+        for cores in (rng.normal(size=(n, 2)), rng.exponential(size=(n, 2))):
+            X = cores @ A + 0.1 * rng.normal(size=(n, columns))
+            assert verdict_on(X, ranks=(2,)).kept.all()
+        X = rng.standard_t(5, size=(n, 2)) @ A + 0.1 * rng.standard_t(5, size=(n, columns))
+        assert verdict_on(X, ranks=(2,)).kept.all()

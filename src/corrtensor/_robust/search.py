@@ -27,7 +27,8 @@ from corrtensor.losses import Power
 from corrtensor.losses.scale import ranked
 
 # The metric that proposes groups is shrunk more than the one that judges them: outliers bend what
-# is learned from them, too, and most of all where good samples vary little.
+# is learned from them, too, and most of all where good samples vary little. The latter is shrunk
+# less where teachers are more than twice the entries of a sample: they know small variances, too.
 COARSE, FINE = 3.0, 0.3
 # Steps towards the metric without scales.
 STEPS = 3
@@ -77,19 +78,24 @@ class Asked:
             d = Metric.of(frame, entries, weights, COARSE)[1]
             weights = clipped * np.exp(d.min() - d)
         some = near(d)
-        return some if self.are_few(some) else near(self.judged_by(some, COARSE, seen)[1])
+        return some if self.are_few(some) else near(self.judged_by(some, seen)[1])
 
     def judged_by(
-        self, some: np.ndarray, shrink: float, seen: tuple[Frame, np.ndarray] | None = None
+        self, some: np.ndarray, seen: tuple[Frame, np.ndarray] | None = None
     ) -> tuple[Metric, np.ndarray]:
-        """Return distances from some samples, by halves: none is judged by what it taught."""
-        d = np.empty(len(self.away))
+        """Return distances from some samples, by halves: none is judged by what it taught.
+
+        They are coarse if all samples are seen in one frame, fine in that of the teachers.
+        """
+        d, n_entries = np.empty(len(self.away)), math.prod(self.source.sample_shape)
 
         def judge(half: np.ndarray) -> Metric:
             teachers = some & ~half
             here = teachers | half
             frame, entries = seen or see(self.source.chosen(np.flatnonzero(here)), teachers[here])
             here = here if seen is None else np.ones_like(here)
+            few = min(1.0, 2 * n_entries / np.count_nonzero(teachers))
+            shrink = COARSE if seen else FINE * few**2
             metric, away = Metric.of(frame, entries, teachers[here], shrink)
             location = float(np.median(away[(half & some)[here]]))
             d[half] = away[half[here]] - location
@@ -107,7 +113,7 @@ class Asked:
         for first in (True, False, False):
             if self.are_few(some):
                 return self.find_roughly(least)
-            metric, d = self.judged_by(some, FINE)
+            metric, d = self.judged_by(some)
             splits = Splits(d, least, self.times)
             apart = splits.isolated() or (splits.likeliest() if first else None)
             if apart is None:
@@ -187,7 +193,7 @@ class Asked:
             copies = count_copies(entries, COPY)[group]
             same = copies.min() >= len(copies) and self.times[group].sum() > 1
             return split.distance >= 2 * FAR or bool(same)
-        return bool(np.quantile(self.judged_by(group, FINE)[1][split.kept], 0.1) > 0)
+        return bool(np.quantile(self.judged_by(group)[1][split.kept], 0.1) > 0)
 
 
 @dataclass(frozen=True)
