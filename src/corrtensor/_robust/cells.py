@@ -16,20 +16,19 @@ import numpy as np
 from corrtensor._engine.passes import LARGEST_SQUARE, by_sample
 from corrtensor._engine.products import expand, inner, merged, project, row_squares
 from corrtensor._engine.shapes import refuse_infinite
+from corrtensor._robust.spread import SIGMA, upper
 
 # The loss of a cell is its square up to here, in squared bandwidths: the cap of section 3.2.
 EDGE = 1 / math.sqrt(2)
 # From here on a cell weighs nothing, in squared bandwidths.
 FARTHEST = 30.0
-# How far cells stray is told by this quantile of their absolute residuals, so that a third of
-# them may be bad; and a normal distribution's standard deviation over it.
-STRAY, SIGMA = 2 / 3, 1.0337
-# Columns that are sorted at a time, for the cache.
-COLUMNS = 496
 # Residuals of neighbours go together: so many cells tell as much as one of white noise would.
 CORRELATED = 3.0
+# The cells of a vector may stray so many times as far as usual: by chance, more of them may be bad
+# than of the thousands of a picture.
+FARTHER = 2.0
 # Errors are gross beyond so many bandwidths of how far cells vary before a sample is known.
-GROSS = 5.0
+GROSS, GROSS_OF_VECTORS = 5.0, 2.0
 # Most steps towards a core; with cells in doubt, some while only gross errors are, then some at
 # bandwidths so many times as wide.
 STEPS, UNKNOWING, NARROWING = 30, 4, ((1.0, 3), (0.7, 3), (1.0, 3))
@@ -48,29 +47,9 @@ LEAST = 0.1
 ASTRAY, NOT_AT_ALL = 2.0, 1e-9
 
 
-def upper(rows: np.ndarray) -> np.ndarray:
-    """Return a quantile of every column by which it is told how far cells stray; NaN is no cell."""
-    found = np.empty(rows.shape[1:], rows.dtype)
-    for some in range(0, rows[0].size, COLUMNS):
-        at = slice(some, some + COLUMNS)
-        few = rows.reshape(len(rows), -1)[:, at]
-        if not np.isnan(few.max(initial=0)):
-            last = int(STRAY * len(few))
-            found.reshape(-1)[at] = np.partition(few, last, axis=0)[last]
-            continue
-        few = np.sort(few, axis=0)
-        seen = np.count_nonzero(~np.isnan(few), axis=0)
-        place = np.minimum((STRAY * seen).astype(int), np.maximum(seen - 1, 0))
-        found.reshape(-1)[at] = np.take_along_axis(few, place[None], axis=0)[0]
-    return found
-
-
-def spread_of(R: np.ndarray, least: float = 0.0) -> np.ndarray:
-    """Return how far good cells stray at each place: never less than cells do on the whole."""
-    away = upper(np.abs(R))
-    known = away[~np.isnan(away)]
-    typical = max(float(np.median(known)) or float(known.mean()), least) or 1.0
-    return SIGMA * np.maximum(np.where(np.isnan(away), typical, away), typical)
+def gross(mean: np.ndarray) -> float:
+    """Return how many bandwidths off an error is gross: fewer where few cells tell of a core."""
+    return GROSS_OF_VECTORS if mean.ndim == 1 else GROSS
 
 
 def whole(x: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
@@ -168,14 +147,15 @@ class Model:
     def narrowing(self) -> list[tuple[Model, float, int]]:
         """Models with wide and narrow bandwidths, and steps with each of them.
 
-        Before anything is known of a core, cells may stray as far as samples vary there.
+        Before anything is known of a core, cells may stray as far as samples vary there: those of
+        all samples alike.
         """
         assert self.width is not None  # noqa: S101
         noise = CORRELATED * np.square(np.median(self.width))
         cores = np.broadcast_to(noise / np.maximum(self.prior, 1e-30), self.core_shape)
         squares = [None if U is None else np.square(U) for U in self.factors or ()]
-        wide = GROSS * np.sqrt(np.square(self.width) + expand(cores[None], squares)[0])
-        unknowing = replace(self, width=wide, usual=self.usual / GROSS)
+        wide = gross(self.mean) * np.sqrt(np.square(self.width) + expand(cores[None], squares)[0])
+        unknowing = replace(self, width=wide, usual=math.inf)
         return [(unknowing, 1.0, UNKNOWING), *((self, times, few) for times, few in NARROWING)]
 
     @property
@@ -221,7 +201,7 @@ class Model:
         return Block(R, weights, spread, F, missing, doubted, trust)
 
     def spread(self, x: np.ndarray, F: np.ndarray) -> np.ndarray:
-        """Return how many times as far as usual the cells of each sample stray: once at least."""
+        """Return how many times as far as usual the cells of each sample may stray."""
         n = len(x)
         if self.width is None:
             return np.ones(n)
@@ -231,7 +211,8 @@ class Model:
         with np.errstate(over="ignore", invalid="ignore"):
             R = x.reshape(n, -1)[:, some] - F.reshape(n, -1)[:, some]
             middles = upper(np.abs(R * self.narrow.reshape(-1)[some]).T)
-        return np.fmax(np.asarray(middles, np.float64) / self.usual, 1.0)
+        most = FARTHER if x.ndim == 2 else math.inf
+        return np.fmin(np.fmax(np.asarray(middles, np.float64) / self.usual, 1.0), most)
 
     def strays(self, x: np.ndarray, F: np.ndarray) -> np.ndarray:
         """Return the logarithm of how far each sample's cells stray on the average, in bandwidths.

@@ -21,7 +21,8 @@ from corrtensor._engine.arrays.source import WORTH_HOLDING, Source
 from corrtensor._engine.passes import Blocks, Part
 from corrtensor._engine.shapes import refuse_infinite
 from corrtensor._engine.weights import times
-from corrtensor._robust.cells import GROSS, ROUGHLY, Model, repaired, spread_of
+from corrtensor._robust.cells import GROSS, ROUGHLY, Model, repaired
+from corrtensor._robust.spread import spread_of
 
 # Samples are taken in pieces of so many bytes.
 PIECE = 1 << 22

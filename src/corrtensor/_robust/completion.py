@@ -17,11 +17,12 @@ import numpy as np
 from corrtensor._engine.arrays.source import Source, plain
 from corrtensor._engine.ranks import FIRST_SHARE, Rank
 from corrtensor._engine.state import State
-from corrtensor._robust.cells import SIGMA, Model, upper
+from corrtensor._robust.cells import Model
 from corrtensor._robust.completed import CompletedSource
 from corrtensor._robust.isolation import Split, Splits
 from corrtensor._robust.learning import FEWEST, LONG, Guess, Learner, drawn_from
 from corrtensor._robust.search import Judge
+from corrtensor._robust.spread import SIGMA, upper
 from corrtensor._robust.verdict import Stray
 
 # Ranks beside those of the fit, as far as this share of a mode and these bytes of cores allow; and
@@ -83,9 +84,6 @@ def wider(
     ranks: tuple[int | None, ...], shape: tuple[int, ...], samples: int, times: float = WIDER
 ) -> tuple[int | None, ...]:
     """Return the ranks of what is expected of samples."""
-    if len(shape) == 1:
-        # Every direction of vectors is free to follow what is wrong with some of them.
-        return ranks
     modes = list(zip(shape, ranks, strict=True))
     bytes_of_cores = 8 * samples * math.prod(a if k is None else k for a, k in modes)
     factor = min(times, (CORE_BYTES / bytes_of_cores) ** (1 / len(modes)))
@@ -242,7 +240,9 @@ def learned(
         if least > 0:
             source.tell(RARE, share=share)
             learner = replace(learner, least=least)
-    times = WIDER if bandwidth is None else WIDER_IN_DOUBT
+    # Every direction of vectors is free to follow what is wrong with some of them.
+    in_doubt = 1.0 if len(shape) == 1 else WIDER_IN_DOUBT
+    times = WIDER if bandwidth is None else in_doubt
     more = wider(own, shape, source.n_samples, times)
     guess, stray = foretold(learner, own, more, bandwidth), None
     if judge is not None and judge.share > 0 and bandwidth is not None and math.isfinite(bandwidth):

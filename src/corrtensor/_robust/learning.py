@@ -21,8 +21,17 @@ from corrtensor._engine.solver import narrowed, next_state
 from corrtensor._engine.start import spectral
 from corrtensor._engine.state import State
 from corrtensor._engine.threads import single_blas
-from corrtensor._robust.cells import CACHED, CORRELATED, GROSS, LEAST, Model, spread_of, whole
+from corrtensor._robust.cells import (
+    CACHED,
+    CORRELATED,
+    LEAST,
+    Block,
+    Model,
+    gross,
+    whole,
+)
 from corrtensor._robust.completed import CompletedSource
+from corrtensor._robust.spread import spread_of
 
 # Samples, and bytes of them, from which it is learned; the fewest.
 DRAWN, DRAWN_BYTES, FEWEST = 500, 1 << 25, 20
@@ -43,15 +52,14 @@ class StepsPass:
 
     model: Model
 
-    def __call__(self, blocks: Blocks, cores: Any) -> list[tuple[int, int, Any, Any, Any]]:
+    def __call__(self, blocks: Blocks, cores: Any) -> list[tuple[int, int, Block]]:
         """Take them in one chunk."""
         done = []
         for lo, hi, x in blocks:
             F = self.model.expected(cores[lo:hi])
             spread = self.model.spread(x, F)
             _, F = self.model.descend(x, cores[lo:hi], F, STEPS, spread, first=lo)
-            block = self.model.complete_by(x, F, spread, lo)
-            done.append((lo, hi, F, block.moved, block.weights))
+            done.append((lo, hi, self.model.complete_by(x, F, spread, lo)))
         return done
 
 
@@ -107,18 +115,24 @@ class Learner:
         return spectral(rows, ranks, centered=self.centered, weights=self.weights)
 
     def guess(
-        self, state: State, y: np.ndarray, F: np.ndarray | None = None, noise: float = 0.0
+        self,
+        state: State,
+        y: np.ndarray,
+        F: np.ndarray | None = None,
+        noise: float = 0.0,
+        weights: np.ndarray | None = None,
     ) -> Guess:
         """Return what samples tell that were completed so, by ``F``, which leaves this noise.
 
         Without ``F``, what the state leaves of them is added to the noise.
         """
+        weights = self.weights if weights is None else weights
         model = Model(state.mean, state.factors, y.dtype)
         cores = model.projected(y - model.m)
         if F is None:
             F = model.expected(cores)
             noise += float(np.square(y - F).mean())
-        mean_square = (self.weights / self.weights.sum()).astype(y.dtype) @ np.square(
+        mean_square = (weights / weights.sum()).astype(y.dtype) @ np.square(
             cores.reshape(len(y), -1)
         )
         variance = mean_square.reshape(model.core_shape).astype(np.float64)
@@ -156,17 +170,20 @@ class Learner:
         model = self.model(guess, bandwidth)
         y, F, squares, cells = np.empty_like(self.x), np.empty_like(self.x), 0.0, 0.0
         torn = plain(self.x, n_jobs=self.n_threads, missing=True)
+        weights = np.empty(len(y))
         for rows in torn.map(StepsPass(model), cores=guess.cores):
-            for lo, hi, expected, moved, seen in rows:
-                w = self.weights[lo:hi]
-                squares += float(w @ np.square(moved).reshape(hi - lo, -1).sum(axis=1))
-                cells += float(w @ seen) * model.m.size
-                F[lo:hi] = expected
+            for lo, hi, block in rows:
+                # Who strays farther tells less.
+                weights[lo:hi] = w = self.weights[lo:hi] / np.square(block.spread)
+                squares += float(w @ row_squares(block.moved))
+                cells += float(w @ block.weights) * model.m.size
+                F[lo:hi] = block.expected
                 # What is seen of a sample stands for what is not.
-                y[lo:hi] = expected + moved * by_sample(1 / np.maximum(seen, LEAST), moved)
+                more = by_sample(1 / np.maximum(block.weights, LEAST), y)
+                y[lo:hi] = block.expected + block.moved * more
         start = State(model.mean, model.factors)  # type: ignore[arg-type]
-        state = swept(plain(y, n_jobs=self.n_threads), start, self.weights, self.centered)
-        return self.guess(state, y, F, squares / cells)
+        state = swept(plain(y, n_jobs=self.n_threads), start, weights, self.centered)
+        return self.guess(state, y, F, squares / cells, weights)
 
     def best(self, guess: Guess, bandwidth: float | None, rounds: int) -> Guess:
         """Learn in rounds until what is expected no longer moves."""
@@ -187,11 +204,11 @@ class Learner:
 
     def start(self, ranks: tuple[Rank, ...], bandwidth: float | None) -> Guess:
         """Return what is expected at first."""
-        # Gross errors do not begin; of vectors, whose few directions may all be those of what is
-        # wrong, nothing that is far from the median.
-        far = None if bandwidth is None else bandwidth * (1 if self.x.ndim == 2 else GROSS)
-        y = self.filled(far)
-        return self.guess(self.begun(y, ranks), y)
+        y = first = self.filled(None if bandwidth is None else gross(self.begin) * bandwidth)
+        if bandwidth is not None and self.x.ndim == 2:
+            # The few directions of vectors could all become those of what is wrong.
+            first = self.filled(TIGHTENING[0] * bandwidth)
+        return self.guess(self.begun(first, ranks), y)
 
     def filled(self, far: float | None) -> np.ndarray:
         """Return samples with their gaps, and cells that stray too far, where those begin."""
@@ -202,8 +219,9 @@ class Learner:
             model = Model(np.zeros(x.shape[1:]), None, x.dtype).doubting(scale, far)
             step = max(1, CACHED // x[0].nbytes)
             with np.errstate(over="ignore", invalid="ignore"):
-                for few in (slice(lo, lo + step) for lo in range(0, len(x), step)):
-                    model.weighed(y[few], model.spread(x[few], np.zeros_like(x[few])))
+                for lo in range(0, len(x), step):
+                    few = y[lo : lo + step]
+                    model.weighed(few, np.ones(len(few)))
         return y + self.begin
 
 
