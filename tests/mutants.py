@@ -167,10 +167,10 @@ FAULTS = [
         "cells",
     ),
     Fault(
-        "before the core of a vector is known, its cells may stray as they do",
-        "_robust/cells.py",
-        "usual=math.inf)",
-        "usual=self.usual / GROSS)",
+        "what a wide bandwidth lets in widens it",
+        "_robust/learning.py",
+        "guess = replace(guess, scale=self.scale(guess))",
+        "guess = replace(guess, scale=None)",
         "cells",
     ),
     Fault(
@@ -190,7 +190,7 @@ FAULTS = [
     Fault(
         "gross errors bend the first core",
         "_robust/cells.py",
-        "wide = gross(self.mean) *",
+        "wide = off *",
         "wide = math.inf *",
         "cells",
     ),

@@ -147,15 +147,15 @@ class Model:
     def narrowing(self) -> list[tuple[Model, float, int]]:
         """Models with wide and narrow bandwidths, and steps with each of them.
 
-        Before anything is known of a core, cells may stray as far as samples vary there: those of
-        all samples alike.
+        Before anything is known of a core, cells may stray as far as samples vary there.
         """
         assert self.width is not None  # noqa: S101
         noise = CORRELATED * np.square(np.median(self.width))
         cores = np.broadcast_to(noise / np.maximum(self.prior, 1e-30), self.core_shape)
         squares = [None if U is None else np.square(U) for U in self.factors or ()]
-        wide = gross(self.mean) * np.sqrt(np.square(self.width) + expand(cores[None], squares)[0])
-        unknowing = replace(self, width=wide, usual=math.inf)
+        off = gross(self.mean)
+        wide = off * np.sqrt(np.square(self.width) + expand(cores[None], squares)[0])
+        unknowing = replace(self, width=wide, usual=self.usual / off)
         return [(unknowing, 1.0, UNKNOWING), *((self, times, few) for times, few in NARROWING)]
 
     @property

@@ -40,10 +40,10 @@ DEAREST = 1e3
 # Most rounds of learning; they end when what is expected moves by less than this share of what is
 # not explained. Steps towards the cores in each.
 ROUNDS, STILL, STEPS = 3, 0.03, 2
-# Shares of the bandwidth one after the other: a narrow one lets go of what has bent the start. Most
+# Shares of the bandwidth before all of it: a narrow one lets go of what has bent the start. Most
 # rounds at each; and where what is expected is no wider than the fit, and has no room for what is
 # wrong.
-TIGHTENING, DOUBTING, LONG = (0.45, 0.45, 1.0), 2, 15
+TIGHTENING, DOUBTING, LONG = (0.45, 0.45), 2, 15
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,12 +84,16 @@ def swept(source: Source, state: State, weights: np.ndarray, centered: bool) -> 
 
 @dataclass(frozen=True, eq=False)
 class Guess:
-    """What is expected of some samples so far, and what that makes expected of them."""
+    """What is expected of some samples so far, and what that makes expected of them.
+
+    ``scale`` is how far cells stray, once that is settled.
+    """
 
     model: Model
     cores: np.ndarray
     expected: np.ndarray
     noise: float
+    scale: np.ndarray | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,6 +112,11 @@ class Learner:
     n_threads: int
     centered: bool = True
     least: float = 0.0
+
+    @property
+    def of_vectors(self) -> bool:
+        """Whether samples are vectors: of their few cells, and directions, many may be bad."""
+        return self.x.ndim == 2
 
     def begun(self, y: np.ndarray, ranks: tuple[Rank, ...]) -> State:
         """Return 2DSVD of the samples, completed so."""
@@ -140,6 +149,8 @@ class Learner:
 
     def scale(self, guess: Guess) -> np.ndarray:
         """Return how far cells stray."""
+        if guess.scale is not None:
+            return guess.scale
         return spread_of((self.x - guess.expected)[self.weights > 0], self.least)
 
     def model(self, guess: Guess, bandwidth: float | None) -> Model:
@@ -174,7 +185,8 @@ class Learner:
         for rows in torn.map(StepsPass(model), cores=guess.cores):
             for lo, hi, block in rows:
                 # Who strays farther tells less.
-                weights[lo:hi] = w = self.weights[lo:hi] / np.square(block.spread)
+                less = np.square(block.spread) if self.of_vectors else 1.0
+                weights[lo:hi] = w = self.weights[lo:hi] / less
                 squares += float(w @ row_squares(block.moved))
                 cells += float(w @ block.weights) * model.m.size
                 F[lo:hi] = block.expected
@@ -183,7 +195,7 @@ class Learner:
                 y[lo:hi] = block.expected + block.moved * more
         start = State(model.mean, model.factors)  # type: ignore[arg-type]
         state = swept(plain(y, n_jobs=self.n_threads), start, weights, self.centered)
-        return self.guess(state, y, F, squares / cells, weights)
+        return replace(self.guess(state, y, F, squares / cells, weights), scale=guess.scale)
 
     def best(self, guess: Guess, bandwidth: float | None, rounds: int) -> Guess:
         """Learn in rounds until what is expected no longer moves."""
@@ -200,13 +212,15 @@ class Learner:
             return self.best(guess, None, rounds or ROUNDS)
         for share in TIGHTENING:
             guess = self.best(guess, share * bandwidth, rounds or DOUBTING)
-        return guess
+        if self.of_vectors:
+            # What a wide bandwidth lets in must not widen it: the scale is that of the narrow one.
+            guess = replace(guess, scale=self.scale(guess))
+        return self.best(guess, bandwidth, rounds or DOUBTING)
 
     def start(self, ranks: tuple[Rank, ...], bandwidth: float | None) -> Guess:
         """Return what is expected at first."""
         y = first = self.filled(None if bandwidth is None else gross(self.begin) * bandwidth)
-        if bandwidth is not None and self.x.ndim == 2:
-            # The few directions of vectors could all become those of what is wrong.
+        if bandwidth is not None and self.of_vectors:
             first = self.filled(TIGHTENING[0] * bandwidth)
         return self.guess(self.begun(first, ranks), y)
 
@@ -219,9 +233,8 @@ class Learner:
             model = Model(np.zeros(x.shape[1:]), None, x.dtype).doubting(scale, far)
             step = max(1, CACHED // x[0].nbytes)
             with np.errstate(over="ignore", invalid="ignore"):
-                for lo in range(0, len(x), step):
-                    few = y[lo : lo + step]
-                    model.weighed(few, np.ones(len(few)))
+                for few in (slice(lo, lo + step) for lo in range(0, len(x), step)):
+                    model.weighed(y[few], model.spread(x[few], np.zeros_like(x[few])))
         return y + self.begin
 
 
