@@ -380,8 +380,8 @@ FAULTS = [
     Fault(
         "samples of weight zero set the scale",
         "_engine/solver.py",
-        "counted = sample_weight if state.counted is None else state.counted",
-        "counted = state.counted",
+        "counted = sample_weight\n",
+        "counted = None\n",
         "sweeps losses invariances",
     ),
     # losses

@@ -117,7 +117,7 @@ def calibrated(loss: Loss, source: Source, state: State, sample_weight: np.ndarr
     assert s is not None  # noqa: S101
     assert norms is not None  # noqa: S101
     noise = rounding_of(norms, source.dtype, sample_weight)
-    counted = sample_weight if state.counted is None else state.counted
+    counted = sample_weight
     # Nor do a few exact fits beside honest residuals.
     telling = s > EXACT * lower_quantile(weighted_quantiles(s, sample_weight))
     if not telling.all() and (telling if counted is None else telling * counted).any():

@@ -26,17 +26,16 @@ class State:
     """Where a sweep starts: a mean and one orthonormal factor per mode (``None``: not projected).
 
     What is already known of the samples comes along: their squared norms, their squared
-    residuals here, how much each should count when the scale is set, and how much each counted when
-    the factors were learned from the raw samples. ``spares`` are further directions of large modes
-    (:mod:`corrtensor._engine.large_modes`); ``energies`` the mean squares of the cores along
-    the directions of the mode that was learned last.
+    residuals here, and how much each counted when the factors were learned from the raw samples.
+    ``spares`` are further directions of large modes (:mod:`corrtensor._engine.large_modes`);
+    ``energies`` the mean squares of the cores along the directions of the mode that was learned
+    last.
     """
 
     mean: np.ndarray
     factors: tuple[np.ndarray | None, ...]
     norms: np.ndarray | None = None
     squares: np.ndarray | None = None
-    counted: np.ndarray | None = None
     spares: Mapping[int, np.ndarray] = field(default_factory=dict)
     taught: np.ndarray | None = None
     energies: Mapping[int, np.ndarray] = field(default_factory=dict)
