@@ -179,15 +179,10 @@ def studies(folder: Folder = None) -> list[Study]:
         for cutoff in (CUTOFF, "auto")
     ]
     return [
-        Study("table3", "ORL: clustering", cluster, table,
-              repeats=1 if stands_in(data) else 3, paper_repeats=100,
-              folder=folder),
-        Study("fig9", "ORL: decision graphs", cluster, grid([case], shown), folder=folder),
-        Study("fig10", "ORL: similarity matrices", cluster, grid([case], shown), folder=folder),
-        Study("fig11", "ORL: clustering against alpha and beta", cluster, grid([case], curves),
-              repeats=1, paper_repeats=100, folder=folder),
-        Study("readings3", "Table III: readings tried", cluster, tuple(tried),
-              paper_repeats=100, folder=folder, shuffled=False),
-        Study("choice3", "Table III: the choice of ours, on other people", cluster, tuple(choice),
-              folder=folder),
-    ]  # fmt: skip
+        Study("table3", cluster, table, repeats=1 if stands_in(data) else 3, folder=folder),
+        Study("fig9", cluster, grid([case], shown), folder=folder),
+        Study("fig10", cluster, grid([case], shown), folder=folder),
+        Study("fig11", cluster, grid([case], curves), folder=folder),
+        Study("readings3", cluster, tuple(tried), folder=folder, shuffled=False),
+        Study("choice3", cluster, tuple(choice), folder=folder),
+    ]

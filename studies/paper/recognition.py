@@ -199,13 +199,10 @@ def mnist_studies(folder: Folder) -> list[Study]:
         for reading in (NORM, ENTRIES, ROOT)
     ]
     return [
-        Study("table1", "MNIST: recognition", classify, table, repeats=1, paper_repeats=20,
-              folder=folder),
-        Study("fig7", "MNIST: recognition against alpha, beta and p", classify, surface,
-              paper_repeats=20, folder=folder),
-        Study("readings1", "Table I: readings tried", classify, tuple(tried), paper_repeats=20,
-              folder=folder, shuffled=False),
-    ]  # fmt: skip
+        Study("table1", classify, table, folder=folder),
+        Study("fig7", classify, surface, folder=folder),
+        Study("readings1", classify, tuple(tried), folder=folder, shuffled=False),
+    ]
 
 
 def lfw_studies(folder: Folder) -> list[Study]:
@@ -254,14 +251,10 @@ def lfw_studies(folder: Folder) -> list[Study]:
         for reading in (NORM, ROOT)
     ]
     return [
-        Study("table2", "LFW: recognition", classify, table,
-              repeats=1 if stands_in(grey) else 3, paper_repeats=20,
-              folder=folder),
-        Study("fig8", "LFW: recognition against alpha, beta and p", classify, curves,
-              paper_repeats=20, folder=folder),
-        Study("readings2", "Table II: readings tried", classify, tuple(tried), paper_repeats=20,
-              folder=folder, shuffled=False),
-    ]  # fmt: skip
+        Study("table2", classify, table, repeats=1 if stands_in(grey) else 3, folder=folder),
+        Study("fig8", classify, curves, folder=folder),
+        Study("readings2", classify, tuple(tried), folder=folder, shuffled=False),
+    ]
 
 
 def studies(folder: Folder = None) -> list[Study]:

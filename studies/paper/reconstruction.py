@@ -200,12 +200,9 @@ def studies(folder: Folder = None) -> list[Study]:
         for k in [grey.npc]
     )
     return [
-        Study("fig2", "Error against the number of components", reconstruct, errors,
-              repeats=1, paper_repeats=20, folder=folder),
-        Study("fig3", "Error against alpha and beta", reconstruct, swept(grey, kinds, bars),
-              folder=folder),
-        Study("fig4", "Convergence", reconstruct, objective, folder=folder),
-        Study("fig5", "Colour: error against alpha and beta", reconstruct,
-              swept(colour, ("noise",), curves, order=3), folder=folder),
-        Study("fig6", "Colour: reconstructions", reconstruct, tuple(shown), folder=folder),
-    ]  # fmt: skip
+        Study("fig2", reconstruct, errors, folder=folder),
+        Study("fig3", reconstruct, swept(grey, kinds, bars), folder=folder),
+        Study("fig4", reconstruct, objective, folder=folder),
+        Study("fig5", reconstruct, swept(colour, ("noise",), curves, order=3), folder=folder),
+        Study("fig6", reconstruct, tuple(shown), folder=folder),
+    ]

@@ -35,16 +35,12 @@ class Study:
     ----------
     name : str
         As in ``python -m studies.paper``.
-    title : str
-        What it shows, in a line.
     task : callable
         From a trial and the folder of the data to its numbers.
     cells : tuple of Cell
         What is measured, once for every seed.
     repeats : int, default=1
         Seeds unless told otherwise.
-    paper_repeats : int, default=1
-        Seeds in the paper.
     folder : str, Path or None, default=None
         Where the data sets are.
     shuffled : bool, default=True
@@ -53,11 +49,9 @@ class Study:
     """
 
     name: str
-    title: str
     task: Task
     cells: tuple[Cell, ...]
     repeats: int = 1
-    paper_repeats: int = 1
     folder: Folder = None
     shuffled: bool = True
 

@@ -34,4 +34,4 @@ def studies(folder: Folder = None) -> list[Study]:
     """Return Fig. 1; it needs no data."""
     methods = {f"alpha={a}": {"alpha": a, "beta": BETA} for a in ALPHAS}
     cells = grid([{"data": "none"}], methods)
-    return [Study("fig1", "Surfaces of the Corr-Loss", surface, cells)]
+    return [Study("fig1", surface, cells)]

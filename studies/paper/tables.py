@@ -14,7 +14,6 @@ __all__ = [
     "best_printed",
     "choice",
     "nearest_reading",
-    "order_in_alpha",
     "readings",
     "side_by_side",
 ]
@@ -98,13 +97,6 @@ def best_printed(where: str, column: float, metric: str = "accuracy") -> float |
         n.mean for n in published() if (n.where, n.column, n.metric) == (where, column, metric)
     ]
     return max(found, default=None)
-
-
-def order_in_alpha(records: Sequence[Record], rows: Sequence[str], column: float) -> list[str]:
-    """Return rows of one column from the worst to the best."""
-    numbers = {row: at(pick(records, method=row), column, "accuracy") for row in rows}
-    known = {row: n.mean for row, n in numbers.items() if n is not None}
-    return sorted(known, key=lambda row: known[row])
 
 
 def reading_of(record: Record) -> tuple[str, ...]:

@@ -35,11 +35,10 @@ STUDIES = (
 
 @dataclass(frozen=True)
 class Number:
-    """A mean over seeds, their standard deviation (``None`` for one seed), and their count."""
+    """A mean over seeds and their standard deviation, ``None`` for one seed."""
 
     mean: float
     spread: float | None
-    n: int
 
 
 def read_studies(folder: Path) -> dict[str, list[dict[str, Any]]]:
@@ -85,12 +84,12 @@ def mean_of(records: Sequence[Record], metric: str) -> Number | None:
     if not values:
         return None
     spread = statistics.stdev(values) if len(values) > 1 else None
-    return Number(statistics.fmean(values), spread, len(values))
+    return Number(statistics.fmean(values), spread)
 
 
 def printed_number(where: str, row: str, column: float, metric: str = "accuracy") -> Number | None:
     """Return what the paper prints, or ``None``."""
     for number in published():
         if (number.where, number.row, number.column, number.metric) == (where, row, column, metric):
-            return Number(number.mean, number.spread, 0)
+            return Number(number.mean, number.spread)
     return None
