@@ -15,22 +15,19 @@ from sklearn.cluster import SpectralClustering
 from corrtensor.corr_tensor import CorrTensor
 from corrtensor.metrics import clustering_accuracy, normalized_mutual_info
 from corrtensor.tasks import DensityPeaksKMeans
-from studies.paper.images import find, load, stands_in, unit_norm
+from studies.paper.images import PIXELS, UNIT, UNIT_ALL, find, load, stands_in, unit_norm
 from studies.paper.pixels import pack
 from studies.paper.similarity import similarity_matrix
 from studies.paper.study import Cell, Folder, Study, grid
-from studies.paper.subspaces import RIVALS, build, printed, ranks_for, rival
+from studies.paper.subspaces import KEPT, RIVALS, build, printed, ranks_for, rival
 from studies.records import Trial
 
 __all__ = ["cluster", "studies"]
 
-PIXELS, UNIT, UNIT_ALL = "pixels", "unit norm", "unit norm, noise too"
 GOOD, ALL = "images", "images and noise"
 N_NOISE, N_CLUSTERS = 20, 10
 # Rodriguez and Laio's advice: a neighbourhood holds 1 to 2 % of the samples.
 CUTOFF = 0.02
-# A sample of smaller weight in the first fit is left out.
-KEPT = 0.5
 OURS, OURS_MEANS = "ours", "ours, K-means"
 # People outside the table, on whom the clustering of ours was chosen.
 OTHERS = ("ORL people 11 to 20", "ORL people 21 to 30", "ORL people 31 to 40")

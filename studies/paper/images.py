@@ -23,10 +23,22 @@ from corrtensor.datasets import (
 )
 from studies.paper.study import Folder
 
-__all__ = ["STAND_INS", "as_floats", "find", "load", "stands_in", "unit_norm"]
+__all__ = [
+    "PIXELS",
+    "STAND_INS",
+    "UNIT",
+    "UNIT_ALL",
+    "as_floats",
+    "find",
+    "load",
+    "stands_in",
+    "unit_norm",
+]
 
 Labelled = tuple[np.ndarray, np.ndarray]
 
+# The units that samples may be in.
+PIXELS, UNIT, UNIT_ALL = "pixels", "unit norm", "unit norm, noise too"
 YALE_SIDE = 100
 # The paper's five people, and the one of its colour reconstructions.
 FIVE = ("Colin_Powell", "Donald_Rumsfeld", "George_W_Bush", "Gerhard_Schroeder", "Tony_Blair")

@@ -10,13 +10,8 @@ from corrtensor.demo.figure import save_figure
 from studies.pages import origins, table, write_text
 from studies.paper import figures, figures_tasks
 from studies.paper.sections import FIGURES
-from studies.paper.tables import (
-    RIVALS,
-    choice,
-    nearest_reading,
-    readings,
-    side_by_side,
-)
+from studies.paper.subspaces import RIVALS
+from studies.paper.tables import choice, nearest_reading, readings, side_by_side
 from studies.paper.tallies import Record, Studies, failures, read_studies, small
 from studies.paper.verdicts import verdicts
 from studies.paper.words import (

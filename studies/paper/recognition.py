@@ -16,21 +16,27 @@ from sklearn.frozen import FrozenEstimator
 from corrtensor.corr_tensor import CorrTensor
 from corrtensor.datasets import magnified_outliers
 from corrtensor.tasks import CorrentropyCenterClassifier, SubspaceClassifier
-from studies.paper.images import as_floats, find, load, stands_in, unit_norm
+from studies.paper.images import (
+    PIXELS,
+    UNIT,
+    UNIT_ALL,
+    as_floats,
+    find,
+    load,
+    stands_in,
+    unit_norm,
+)
 from studies.paper.study import Cell, Folder, Study, grid
-from studies.paper.subspaces import RIVALS, build, printed, rival
+from studies.paper.subspaces import KEPT, RIVALS, build, printed, rival
 from studies.records import Trial
 
 __all__ = ["classify", "studies"]
 
 Split = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
-PIXELS, UNIT, UNIT_ALL = "pixels", "unit norm", "unit norm, noise too"
 NORM, ENTRIES, ROOT = "norm", "entries", "entries, root"
 RANDOM, LARGEST, NOWHERE = "random", "largest class", "none"
 SHARE, MAGNITUDE, N_NOISE = 0.05, 50.0, 10
-# A training sample of smaller weight is not shown to the classifier behind the cores.
-KEPT = 0.5
 
 MNIST_NPC, LFW_NPC = 15, 40
 SIZES = {"MNIST": (500, 1000, 2000, 3000), "MNIST part": (30, 60, 100, 150)}

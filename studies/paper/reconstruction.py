@@ -14,19 +14,16 @@ from corrtensor.corr_tensor import CorrTensor
 from corrtensor.datasets import block_outliers, dummy_outliers
 from corrtensor.metrics import reconstruction_error
 from corrtensor.subspace import MultilinearSubspace
-from studies.paper.images import find, load, unit_norm
+from studies.paper.images import PIXELS, UNIT, find, load, unit_norm
 from studies.paper.pixels import pack
 from studies.paper.study import Cell, Folder, Study, grid
-from studies.paper.subspaces import RIVALS, build, printed, rival
+from studies.paper.subspaces import KEPT, RIVALS, build, printed, rival
 from studies.records import Trial
 
 __all__ = ["reconstruct", "studies"]
 
 KINDS = {"noise": dummy_outliers, "block": block_outliers}
-PIXELS, UNIT = "pixels", "unit norm"
 OURS, ORACLE, ONE_SIDED = "ours", "oracle", "one-sided"
-# A sample of smaller weight in the first fit is left out of the others.
-KEPT = 0.5
 DIGITS = 8
 
 

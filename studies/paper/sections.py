@@ -9,7 +9,7 @@ import numpy as np
 from studies.pages import table
 from studies.paper.figures import curve
 from studies.paper.figures_tasks import accuracy_map, by_order
-from studies.paper.tables import RIVALS
+from studies.paper.subspaces import RIVALS
 from studies.paper.tallies import Record, mean_of, pick
 from studies.paper.verdicts import fig2_rows
 

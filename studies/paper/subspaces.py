@@ -10,11 +10,13 @@ from corrtensor.losses import Correntropy
 from corrtensor.methods import METHODS, make
 from corrtensor.subspace import MultilinearSubspace
 
-__all__ = ["RIVALS", "build", "printed", "ranks_for", "rival"]
+__all__ = ["KEPT", "RIVALS", "build", "printed", "ranks_for", "rival"]
 
 Settings = Mapping[str, Any]
 
 RIVALS = ("2DPCA", "L1-2DPCA", "2DSVD", "R1-2DSVD", "N-2DNPP", "S-2DNPP")
+# A sample of smaller weight in the first fit is left out of what follows.
+KEPT = 0.5
 PRINTED = "Corr"
 CHANNELS = 3
 # Steps of N-2DNPP and S-2DNPP: more cost minutes for each fit and move no table.

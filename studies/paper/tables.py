@@ -8,6 +8,7 @@ from typing import Any
 
 from studies.pages import table
 from studies.paper.published import published
+from studies.paper.subspaces import RIVALS
 from studies.paper.tallies import Number, Record, column_of, mean_of, pick, printed_number
 
 __all__ = [
@@ -18,7 +19,6 @@ __all__ = [
     "side_by_side",
 ]
 
-RIVALS = ("2DPCA", "L1-2DPCA", "2DSVD", "R1-2DSVD", "N-2DNPP", "S-2DNPP")
 OURS = ("ours", "ours, colour")
 ALSO_OURS = ("ours, K-means",)
 

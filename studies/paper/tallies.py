@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from studies.paper.catalogue import COMPANIONS, NAMES
 from studies.paper.images import stands_in
 from studies.paper.published import published
 from studies.records import read_records
@@ -26,11 +27,7 @@ __all__ = [
 Record = Mapping[str, Any]
 Studies = Mapping[str, Sequence[Record]]
 
-STUDIES = (
-    *(f"fig{i}" for i in range(1, 12)),
-    *(f"{kind}{i}" for kind in ("table", "readings") for i in (1, 2, 3)),
-    "choice3",
-)
+STUDIES = (*NAMES, *COMPANIONS.values())
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from studies.paper.tables import OURS, RIVALS, at, best_printed, rows_of
+from studies.paper.subspaces import RIVALS
+from studies.paper.tables import OURS, at, best_printed, rows_of
 from studies.paper.tallies import Number, Record, Studies, column_of, mean_of, pick, small
 
 __all__ = ["Verdict", "fig2_rows", "verdicts"]
