@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
 from corrtensor._engine.containers import bare
@@ -68,15 +70,13 @@ class Duplicates:
         return said
 
 
-def find_duplicates(X: Any, *, twins: bool = True) -> Duplicates:
+def find_duplicates(X: Any) -> Duplicates:
     """Find copies among samples.
 
     Parameters
     ----------
     X : array-like of shape (n_samples, a_1, ..., a_d)
         Samples, in memory or on disk.
-    twins : bool, default=True
-        Whether pictures that are turned or mirrored copies are looked for as well.
 
     Returns
     -------
@@ -101,19 +101,18 @@ def find_duplicates(X: Any, *, twins: bool = True) -> Duplicates:
     distinct = np.flatnonzero(original == np.arange(len(original)))
     points, known = prints[distinct], traits[distinct]
     tree, base = tree_of(points)
-    parent = np.arange(len(distinct))
-    for i, j in pairs(tree, base, points, known, points):
-        a, b = sorted((root(parent, i), root(parent, j)))
-        parent[b] = a
-    roots = np.array([root(parent, i) for i in range(len(distinct))], dtype=int)
-    place = np.searchsorted(distinct, original)
-    group_of = distinct[roots][place] if len(distinct) else original
+    alike = np.array(pairs(tree, base, points, known, points), dtype=int).reshape(-1, 2)
+    copies = coo_array((np.ones(len(alike)), tuple(alike.T)), shape=(len(distinct), len(distinct)))
+    group = connected_components(copies, directed=False)[1]
+    # The first of a group stands for it.
+    roots = np.unique(group, return_index=True)[1][group]
+    group_of = distinct[roots][np.searchsorted(distinct, original)]
     members: dict[int, list[int]] = {}
     for i, g in enumerate(group_of.tolist()):
         members.setdefault(g, []).append(i)
     groups = tuple(tuple(m) for m in members.values() if len(m) > 1)
     found: dict[int, tuple[int, int, str]] = {}
-    if twins and is_picture(shape) and len(set(points.shape[1:])) == 1:
+    if is_picture(shape) and len(set(points.shape[1:])) == 1:
         for (k, mirrored), how in POSITIONS.items():
             turned = np.rot90(points[:, :, ::-1] if mirrored else points, k, axes=(1, 2))
             for i, j in pairs(tree, base, points, known, turned):
@@ -184,11 +183,3 @@ def pairs(
         alike &= high <= CONTRAST * low + 1e-3 * usual
         found += list(zip(i[alike].tolist(), j[alike].tolist(), strict=True))
     return found
-
-
-def root(parent: np.ndarray, i: int) -> int:
-    """Return what stands for the group of a sample."""
-    while parent[i] != i:
-        parent[i] = parent[parent[i]]
-        i = int(parent[i])
-    return i
