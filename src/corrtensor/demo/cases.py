@@ -61,10 +61,9 @@ class Fit:
 
 @dataclass(frozen=True)
 class CaseResult:
-    """A case, its oracle, and the fits; ``shown`` are the good samples that 2DSVD lost most on."""
+    """A case and the fits; ``shown`` are the good samples that 2DSVD lost most on."""
 
     case: Case
-    oracle_error: float
     shown: np.ndarray
     fits: tuple[Fit, ...]
 
@@ -100,7 +99,6 @@ def run_case(case: Case) -> CaseResult:
     shown = np.argsort(-loss, kind="stable")[:SHOWN]
     return CaseResult(
         case,
-        oracle_error,
         shown,
         tuple(
             judge(name, model, case, oracle_error, shown)
