@@ -31,13 +31,11 @@ NOISE, BLUR = 60.0, 0.05
 class Folder:
     """Pictures that belong together: which arrays they are drawn from.
 
-    ``aside`` says that the rules as they are were chosen without this folder; ``mixed``, that it
-    holds several kinds of pictures.
+    ``aside`` says that the rules as they are were chosen without this folder.
     """
 
     name: str
     sets: tuple[tuple[str, str], ...]
-    mixed: bool = False
     aside: bool = False
 
 
@@ -49,10 +47,10 @@ FOLDERS = (
     Folder("ORL", (ORL,)),
     Folder("LFW", (LFW,), aside=True),
     Folder("MNIST", (MNIST,), aside=True),
-    Folder("mixed", (ORL, LFW, MNIST), mixed=True, aside=True),
+    Folder("mixed", (ORL, LFW, MNIST), aside=True),
     Folder("palms", (PALMS,)),
     Folder("USPS", (USPS,)),
-    Folder("mixed, all five", (ORL, LFW, MNIST, PALMS, USPS), mixed=True),
+    Folder("mixed, all five", (ORL, LFW, MNIST, PALMS, USPS)),
 )
 
 
