@@ -17,7 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from corrtensor import CorrTensor
 from corrtensor.datasets import dummy_outliers, load_orl
 from corrtensor.metrics import clustering_accuracy, normalized_mutual_info
-from corrtensor.tasks import DensityPeaksKMeans
+from corrtensor.tasks import DensityPeaksKMeans, density_peaks
 from corrtensor.tasks.density_peaks import cutoff_distance, decision_graph
 
 
@@ -94,13 +94,14 @@ def test_cutoff_is_positive():
     assert cutoff_distance(np.ones((4, 2)), np.ones(4), 0.5, random) == 1.0
 
 
-def test_blocks_do_not_change_the_graph():
+def test_blocks_do_not_change_the_graph(monkeypatch):
     X = np.random.default_rng(0).normal(size=(400, 5))
     weights = np.random.default_rng(1).random(400)
     counts = weights > 0.1
     whole = decision_graph(X, weights, counts, 7, 1.0)
     # 400 x 8 bytes make a row: three rows at a time
-    blocks = decision_graph(X, weights, counts, 7, 1.0, block_mb=3 * 400 * 8 / 2**20)
+    monkeypatch.setattr(density_peaks, "BLOCK_MB", 3 * 400 * 8 / 2**20)
+    blocks = decision_graph(X, weights, counts, 7, 1.0)
     assert_allclose(blocks.rho, whole.rho, rtol=1e-12)
     assert_allclose(blocks.delta, whole.delta, rtol=1e-6)
     assert_array_equal(blocks.chosen, whole.chosen)

@@ -63,12 +63,7 @@ def cutoff_distance(
 
 
 def decision_graph(
-    vectors: np.ndarray,
-    weights: np.ndarray,
-    counts: np.ndarray,
-    n_chosen: int,
-    cutoff: float,
-    block_mb: float = BLOCK_MB,
+    vectors: np.ndarray, weights: np.ndarray, counts: np.ndarray, n_chosen: int, cutoff: float
 ) -> DecisionGraph:
     """Return density and distance of every sample, and the centres they suggest.
 
@@ -82,7 +77,7 @@ def decision_graph(
         np.negative(d, out=d)
         return np.exp(d, out=d) @ weights
 
-    blocks = pairwise_distances_chunked(vectors, reduce_func=densities, working_memory=block_mb)
+    blocks = pairwise_distances_chunked(vectors, reduce_func=densities, working_memory=BLOCK_MB)
     rho = np.concatenate(list(blocks))
     # Equally dense samples are denser the earlier they come.
     rank = np.empty(len(rho), dtype=int)
@@ -94,7 +89,7 @@ def decision_graph(
         found = np.min(d, axis=1, where=denser, initial=np.inf)
         return np.where(np.isfinite(found), found, farthest)
 
-    blocks = pairwise_distances_chunked(vectors, reduce_func=nearest, working_memory=block_mb)
+    blocks = pairwise_distances_chunked(vectors, reduce_func=nearest, working_memory=BLOCK_MB)
     delta = np.concatenate(list(blocks))
     gamma = np.where(counts, rho * delta, -1.0)
     # Copies of one sample have delta 0 but for the first: they come last, the densest first.
