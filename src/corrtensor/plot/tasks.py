@@ -83,8 +83,8 @@ def loss_surface(
     drawn: Any = axes_or_new(ax, projection="3d")
     errors = np.linspace(-extent, extent, SURFACE)
     first, second = np.meshgrid(errors, errors)
-    pairs = zip(first.ravel(), second.ravel(), strict=True)
-    loss = np.reshape([corr_ploss(pair, (0.0, 0.0), alpha, beta, p) for pair in pairs], first.shape)
+    one = np.array([corr_ploss([e], [0.0], alpha, beta, p) for e in errors])
+    loss = (one[:, None] + one) / 2
     count = {"rcount": SURFACE, "ccount": SURFACE}
     drawn.plot_surface(first, second, loss, cmap="cividis", linewidth=0, **count)
     drawn.set(xlabel="first error", ylabel="second error", zlabel="loss")
