@@ -441,7 +441,7 @@ def test_scikit_learn_contract(model):
     ("change", "message"),
     [
         ({"rank": 40}, r"rank=40: mode 2 of the samples has only 6 entries .*\(7, 6\)"),
-        ({"rank": 0}, "rank=0 must be a whole number"),
+        ({"rank": 0}, "rank=0: a rank is at least 1, not 0"),
         ({"rank": 2.0}, r"rank=2\.0: a share of explained variance lies between 0 and 1"),
         ({"max_iter": 0}, "max_iter=0"),
         ({"sample_shape": (6, 7)}, r"\(7, 6\).*\(6, 7\)"),

@@ -4,6 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from corrtensor._base.checks import is_number, is_whole
+
 Rank = int | float | str | None
 # The share of variance by which ranks that shall come by themselves are first chosen.
 FIRST_SHARE = 0.95
@@ -37,36 +39,38 @@ def require_order(order: int | None, shape: tuple[int, ...]) -> None:
         )
 
 
-def check_ranks(ranks: Any, shape: tuple[int, ...]) -> tuple[Rank, ...]:
-    """Return one checked rank per mode."""
+def check_ranks(ranks: Any, shape: tuple[int, ...], given: str = "") -> tuple[Rank, ...]:
+    """Return one checked rank per mode; ``given`` is what errors say was given."""
+    given = given or f"ranks={ranks!r}"
     several = isinstance(ranks, tuple | list) or (isinstance(ranks, np.ndarray) and ranks.ndim == 1)
     entries = tuple(ranks) if several else (ranks,) * len(shape)
     if len(entries) != len(shape):
         raise ValueError(
-            f"ranks={ranks!r} has {len(entries)} entries; the samples have {len(shape)} modes, "
+            f"{given} has {len(entries)} entries; the samples have {len(shape)} modes, "
             f"their shape is {shape}"
         )
-    checked = tuple(
-        _check_rank(k, n, a, ranks) for n, (k, a) in enumerate(zip(entries, shape, strict=True))
-    )
+    checked = tuple(_check_rank(k, n, shape, given) for n, k in enumerate(entries))
     if all(k is None for k in checked):
-        raise ValueError(f"ranks={ranks!r} projects no mode of the samples; give one a rank")
+        raise ValueError(f"{given} projects no mode of the samples; give one a rank")
     return checked
 
 
-def _check_rank(k: Any, mode: int, size: int, ranks: Any) -> Rank:
+def _check_rank(k: Any, mode: int, shape: tuple[int, ...], given: str) -> Rank:
     if k is None or (isinstance(k, str) and k == "auto"):
         return k
-    if isinstance(k, bool | np.bool_) or not isinstance(k, int | float | np.integer | np.floating):
-        raise TypeError(f"ranks={ranks!r}: {k!r} is no int, share of variance, 'auto' or None")
-    if isinstance(k, float | np.floating):
+    if not is_number(k):
+        raise TypeError(f"{given}: {k!r} is no int, share of variance, 'auto' or None")
+    if not is_whole(k):
         if not 0 < k < 1:
             raise ValueError(
-                f"ranks={ranks!r}: a share of explained variance lies between 0 and 1, not at {k!r}"
+                f"{given}: a share of explained variance lies between 0 and 1, not at {k!r}"
             )
         return float(k)
     if k < 1:
-        raise ValueError(f"ranks={ranks!r}: a rank is at least 1, not {k!r}")
-    if k > size:
-        raise ValueError(f"ranks={ranks!r}: mode {mode + 1} of the samples has only {size} entries")
+        raise ValueError(f"{given}: a rank is at least 1, not {k!r}")
+    if k > shape[mode]:
+        raise ValueError(
+            f"{given}: mode {mode + 1} of the samples has only {shape[mode]} entries "
+            f"(samples of shape {shape})"
+        )
     return int(k)

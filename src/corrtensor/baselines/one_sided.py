@@ -6,33 +6,13 @@ from typing import Any, Self
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from corrtensor._base.checks import is_number, is_whole, require_count
+from corrtensor._base.checks import is_whole
 from corrtensor._engine.arrays.origin import choose_pilots, choose_unit
 from corrtensor._engine.eigenvectors import fix_signs
-from corrtensor._engine.ranks import choose_rank
+from corrtensor._engine.ranks import check_ranks, choose_rank
 from corrtensor._engine.shapes import check_finite
 from corrtensor._engine.subspace_transformer import SubspaceTransformer
 from corrtensor._engine.transformer import unchanged_on_error
-
-
-def check_rank(rank: Any, shape: tuple[int, ...]) -> None:
-    """Raise an error unless ``rank`` is a rule for the columns of matrices of this shape."""
-    if rank is None:
-        raise ValueError("rank=None projects no mode of the samples: give a rank")
-    if isinstance(rank, str) and rank == "auto":
-        return
-    if not is_number(rank):
-        raise TypeError(f"rank={rank!r} must be an int, a share of variance or 'auto'")
-    if not is_whole(rank):
-        if not 0 < rank < 1:
-            raise ValueError(f"rank={rank!r}: a share of explained variance lies between 0 and 1")
-        return
-    require_count(rank=rank)
-    if rank > shape[1]:
-        raise ValueError(
-            f"rank={rank}: mode 2 of the samples has only {shape[1]} entries "
-            f"(samples of shape {shape})"
-        )
 
 
 class OneSided(SubspaceTransformer):
@@ -90,7 +70,7 @@ class OneSided(SubspaceTransformer):
             )
         if len(X) < 2:
             raise ValueError(f"n_samples={len(X)}: {name} needs at least 2 samples")
-        check_rank(self.rank, shape)
+        check_ranks((None, self.rank), shape, f"rank={self.rank!r}")
         X = X.astype(np.float64, copy=False)
         # Refuses sizes whose squares, and so residuals, cannot be represented.
         choose_unit(X[choose_pilots(len(X), shape)], X.dtype)
