@@ -12,6 +12,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
+from operator import attrgetter
 from typing import Any
 from uuid import uuid4
 
@@ -94,11 +95,6 @@ def values_of(part: Part) -> Part:
     """Return what of a part belongs to its samples."""
     lists = (part.norms, part.squares, part.log_weights, part.cores)
     return Part(Sums(), *([np.concatenate(values)] if values else [] for values in lists))
-
-
-def sums_of(part: Part) -> Sums:
-    """Return what of a part is added up."""
-    return part.sums
 
 
 def merge(parts: Sequence[Sums]) -> Sums:
@@ -215,7 +211,7 @@ def grow_tree(graph: dict[Any, Any], keys: list[Any]) -> Any:
     """Add the tree that merges the sums of some parts; return the key of its root."""
     name = f"merge-{keys[0][0]}"
     level: list[Any] = [(f"sums-{key[0]}", key[1]) for key in keys]
-    graph.update({leaf: (sums_of, key) for leaf, key in zip(level, keys, strict=True)})
+    graph.update({leaf: (attrgetter("sums"), key) for leaf, key in zip(level, keys, strict=True)})
     height = 0
     while height == 0 or len(level) > 1:
         height += 1

@@ -102,7 +102,7 @@ def hold(X: Any) -> Holding:
     if chunks is None:
         # Chunks share work: Dask must order it.
         (X,) = require("dask").optimize(X)
-        return Holding(flatten(X.__dask_keys__()), dict(X.__dask_graph__()))
+        return Holding(keys_of(X), dict(X.__dask_graph__()))
     if not fits:
         return Holding(chunks)
     if client is not None:
@@ -114,7 +114,7 @@ def hold(X: Any) -> Holding:
 def in_memory(X: Any, client: Any) -> list[Any]:
     """Return the chunks that lie on the workers, or in this process if there are none; or []."""
     graph = X.__dask_graph__()
-    values = [value_of(graph[k]) if k in graph else None for k in flatten(X.__dask_keys__())]
+    values = [value_of(graph[k]) if k in graph else None for k in keys_of(X)]
     there = np.ndarray if client is None else require("distributed").Future
     return values if all(isinstance(value, there) for value in values) else []
 
@@ -127,7 +127,7 @@ def value_of(node: Any) -> Any:
 def own_chunks(X: Any) -> list[Chunk] | None:
     """Return the chunks with the graph of each, or ``None`` if they share work."""
     (X,) = require("dask").optimize(X)
-    graph, keys = dict(X.__dask_graph__()), flatten(X.__dask_keys__())
+    graph, keys = dict(X.__dask_graph__()), keys_of(X)
     dependencies = require("dask.core").get_dependencies
     owner: dict[Any, Any] = {}
     chunks = []
@@ -159,8 +159,6 @@ def may_be_copied(node: Any) -> bool:
     )
 
 
-def flatten(keys: Any) -> list[Any]:
-    """Return the keys of nested lists in one list."""
-    if not isinstance(keys, list):
-        return [keys]
-    return [key for entry in keys for key in flatten(entry)]
+def keys_of(X: Any) -> list[Any]:
+    """Return the keys of all chunks in one list."""
+    return list(require("dask.core").flatten(X.__dask_keys__()))
