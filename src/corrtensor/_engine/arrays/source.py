@@ -197,20 +197,20 @@ class Source:
 
     def _reads(self, lo: int, hi: int) -> Iterator[tuple[int, np.ndarray]]:
         """Yield ``(start, rows)``; from disk, the next rows are read while these are used."""
+
+        def get(start: int) -> np.ndarray:
+            return self._read(start, min(start + self.span, hi))
+
         starts = range(lo, hi, self.span)
         if self.in_memory:
-            yield from ((start, self._read(start, min(start + self.span, hi))) for start in starts)
+            yield from ((start, get(start)) for start in starts)
             return
         with ThreadPoolExecutor(1) as reader:
             ahead = None
             for start in starts:
-                now = ahead or reader.submit(self._read, start, min(start + self.span, hi))
+                now = ahead or reader.submit(get, start)
                 rows, after = now.result(), start + self.span
-                ahead = (
-                    reader.submit(self._read, after, min(after + self.span, hi))
-                    if after < hi
-                    else None
-                )
+                ahead = reader.submit(get, after) if after < hi else None
                 yield start, rows
 
     def blocks(self, lo: int, hi: int) -> Generator[tuple[int, int, np.ndarray], None, None]:
