@@ -145,8 +145,8 @@ def solve(
         state, loss = thinned(options.resume.state, thin), options.resume.loss
         objective, s = list(options.resume.objective), options.resume.residuals / unit**2
     moved, before, centred = math.inf, None, options.center is not None
-    at_rest = not any(thin) or settled(source, options, state, loss, log_prior)
-    status = "" if options.coupled and not at_rest else "converged"
+    done = not any(thin) or settled(source, options, state, loss, log_prior)
+    status = "" if options.coupled and not done else "converged"
     while not status:
         at, mode = source.at(state.mean, state.factors), thin.index(True)
         sweep = SweepPass(at, mode, loss, unit, centred, narrowed(state.basis(mode), source.dtype))
