@@ -1,4 +1,4 @@
-"""The estimators: a robust multilinear subspace of samples that are tensors."""
+"""The general estimator: a multilinear subspace of samples that are tensors, by any loss."""
 
 import os
 import warnings

@@ -95,10 +95,10 @@ class Part:
 
 
 def working_copy(factors: Factors, dtype: np.dtype) -> list[np.ndarray | None]:
-    """Return the factors as the products like them: C order, the block's type, even width.
+    """Return the factors as the products like them: C order, the block's type, wide by eights.
 
     Columns of zeros change no projection; they are added where they are cheap, because
-    products of an odd width are slow.
+    products of other widths are slow.
     """
     padded = []
     for U in factors:

@@ -39,7 +39,7 @@ from corrtensor._engine.threads import count_threads, in_team, single_blas, thre
 BLOCK_BYTES = 1 << 22
 # Fewer rows than this make thin matrix products, however long the rows are.
 MIN_FIBRES = 256
-# Columns of what is added up for such a mode, roughly.
+# Columns of what is added up for a large mode, roughly.
 SKETCHED = 64
 MAX_CHUNKS, FEW_BLOCKS = 64, 4
 # A stored chunk (zarr, HDF5) up to this size is read once, however many blocks it holds.
