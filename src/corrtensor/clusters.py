@@ -11,6 +11,8 @@ from uuid import uuid4
 
 import numpy as np
 
+from corrtensor._base.checks import require_count
+from corrtensor._base.extras import need
 from corrtensor._engine.arrays.dask_lazy import is_dask, require
 from corrtensor._engine.arrays.disk import unmapped
 from corrtensor._engine.containers import bare
@@ -106,8 +108,7 @@ def spread(X: Any, chunk_bytes: int = CHUNK_BYTES) -> Any:
     X = bare(X)
     if is_dask(X):
         return X
-    if not isinstance(chunk_bytes, int | np.integer) or chunk_bytes < 1:
-        raise ValueError(f"chunk_bytes={chunk_bytes!r} must be an integer of at least 1")
+    require_count(chunk_bytes=chunk_bytes)
     shape, dtype = tuple(int(a) for a in X.shape), np.dtype(X.dtype)
     slices = X if type(X) is np.ndarray else sendable(X)
     stored = int(np.max((getattr(X, "chunks", None) or (1,))[0]))
@@ -135,7 +136,7 @@ class Slices:
         rows = key[0] if isinstance(key, tuple) else key
         if self.place is None:
             return np.asarray(self.X[rows])
-        with require("h5py").File(self.place[0], "r") as file:
+        with need("h5py", "io", "an HDF5 file").File(self.place[0], "r") as file:
             return np.asarray(file[self.place[1]][rows])
 
 
