@@ -237,8 +237,8 @@ class Projection:
     ) -> np.ndarray:
         """Return ``|x - mean|^2 - |core|^2``, or the residual itself where that cancels."""
         # The cores are those of x itself: the mean's part in the subspace drops out.
-        core_squares, along = self.seen(x, A, mode)
-        s = norms - core_squares
+        inside, along = self.seen(x, A, mode)
+        s = norms - inside
         if self.mean_square:
             s -= 2 * along
             s += float(self.beside @ self.beside)
