@@ -1,6 +1,7 @@
 """Charts as numbers: places, ticks and paths that the page's template writes as SVG."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -139,10 +140,13 @@ class Chart:
 
 
 def axes(
-    name: str, label: str, x: tuple[np.ndarray, str], y: tuple[np.ndarray, str], kind: str = "fit"
+    name: str,
+    label: str,
+    x: tuple[np.ndarray, str],
+    y: tuple[np.ndarray, str],
+    make: Callable[[np.ndarray, float, float], Scale] = Scale.fit,
 ) -> Chart:
-    """Return an empty chart with room for the values; ``kind`` names a constructor of Scale."""
-    make = getattr(Scale, kind)
+    """Return an empty chart with room for the values, on scales that ``make`` makes."""
     up = make(y[0], Chart.bottom, Chart.top)
     left = LEFT + CHARACTER * max(len(words) for _, words in up.ticks())
     return Chart(name, label, make(x[0], left, Chart.right), up, x[1], y[1], left=left)
@@ -203,13 +207,8 @@ def outlier_chart(found: Survey, marked: np.ndarray) -> Chart:
     )
     x = np.append(score, measured.score_limit)
     y = np.append(residual, measured.residual_limit)
-    chart = axes(
-        "map",
-        label,
-        (x, "score distance"),
-        (y, "orthogonal distance"),
-        "of_distances",
-    )
+    across, upwards = (x, "score distance"), (y, "orthogonal distance")
+    chart = axes("map", label, across, upwards, Scale.of_distances)
     chart.add_points(score, residual, marked)
     chart.add_limits(measured.score_limit, measured.residual_limit)
     return chart
