@@ -104,7 +104,10 @@ def test_sixteen_bits_stay(tmp_path):
     coloured = open_samples(tmp_path / ".tif")
     assert coloured.dtype == np.uint8
     assert_array_equal(coloured[:5][..., 0], deep >> 8)
-    assert coloured.note == "of 8 pictures 5 read with 8 of 16 bits"
+    assert coloured.note == (
+        "of 8 pictures 7 grey ones read as colours (--grey reads all as grey), "
+        "5 read with 8 of 16 bits"
+    )
 
 
 def deep_png(pixels):
@@ -154,6 +157,16 @@ def test_eight_bits_are_not_taken_for_sixteen(tmp_path, width):
     picture.save(tmp_path / "a.bmp")
     picture.save(tmp_path / "b.tif", compression="tiff_lzw")
     assert open_samples(tmp_path).note == ""
+
+
+def test_one_picture_with_colours_gives_them_to_all_and_it_says_so(tmp_path, pixels):
+    folder = write_folder(tmp_path / "f", pixels)
+    assert open_samples(folder).note == ""
+    Image.fromarray(pixels[0]).convert("RGB").save(folder / "z.png")
+    stack = open_samples(folder)
+    assert stack.shape == (13, 10, 8, 3)
+    assert stack.note == "of 13 pictures 12 grey ones read as colours (--grey reads all as grey)"
+    assert open_samples(folder, colour=False).note == "of 13 pictures 1 read as grey"
 
 
 def test_most_pictures_decide_on_the_bits(tmp_path, pixels):

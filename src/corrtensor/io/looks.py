@@ -97,10 +97,12 @@ def common_look(
         # What most of them are: of 8 bits 16 are made, or of 16 bits 8.
         look = Look(size, False, np.dtype(DEEP[deep[0]]))
     size_in_words = "{} x {}".format(*size)
+    unasked = " (--grey reads all as grey)" if colour is None else ""
     counted = {
         f"resized to {size_in_words}": given and [h.size != size for h in every],
         "read as grey": not look.colour and [h.mode in coloured for h in every],
-        "read as colours": look.colour and colour and [h.mode not in coloured for h in every],
+        f"grey ones read as colours{unasked}": look.colour
+        and [h.mode not in coloured for h in every],
         "read with 8 of 16 bits": look.dtype == np.uint8
         and [h.deep_colours or h.mode in DEEP for h in every],
         "read up to their first page": [h.pages for h in every],
