@@ -366,7 +366,7 @@ def test_wrong_use_of_the_subspace_classifier(stack, ranks_of):
     with pytest.raises(ValueError, match="frozen"):
         SubspaceClassifier(frozen).fit(X, y)
     y[7] = "dog"
-    with pytest.raises(ValueError, match="class 'dog' with its 1 samples"):
+    with pytest.raises(ValueError, match="class 'dog' with its 1 sample:"):
         SubspaceClassifier().fit(X, y)
 
 

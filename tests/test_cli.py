@@ -427,6 +427,30 @@ def test_classify_by_folders_and_by_a_model(digits, tmp_path, method):
     assert {row["label"] for row in rows} == {"0", "1", "4"}
 
 
+def test_new_pictures_are_read_like_those_learned_from(tmp_path, digits):
+    for kind in ("0", "1"):
+        (tmp_path / "train" / kind).mkdir(parents=True)
+        for path in (digits / kind).iterdir():
+            picture = Image.open(path).convert("RGB").resize((12, 10))
+            picture.save(tmp_path / "train" / kind / path.name)
+    (tmp_path / "new").mkdir()
+    shutil.copy(digits / "0" / "00.png", tmp_path / "new")
+    said = run("classify", tmp_path / "new", "--train", tmp_path / "train")
+    assert "of 1 pictures 1 resized to 10 x 12, 1 grey ones read as colours" in said.stderr
+    assert said.stdout == "0: 1 sample\n"
+    sized = ("classify", tmp_path / "new", "--train", tmp_path / "train", "--size", "8x8")
+    assert run_json(*sized)["labels"] == ["0"]
+    np.save(tmp_path / "x.npy", np.zeros((3, 8, 8)))
+    said = run("classify", tmp_path / "x.npy", "--train", tmp_path / "train", expect=1)
+    assert "has samples of shape (10, 12, 3)" in error_of(said)
+
+
+def test_a_model_file_needs_samples_to_learn_from(tmp_path, digits):
+    told = boxed(run("classify", digits, "-o", tmp_path / "d.ct", expect=2))
+    assert "needs --train with samples to learn from" in told
+    assert "labels are only put to the test" in told
+
+
 def test_classify_an_array_with_labels(tmp_path):
     images = ct.datasets.load_digits()
     chosen = np.flatnonzero(images.target < 3)[:120]

@@ -50,24 +50,21 @@ def classify(
     Example: corrtensor classify new-faces --train faces --csv names.csv -o faces.ct
     """
     voice = Voice(as_json, quiet)
-    if train is not None and model is not None:
-        raise typer.BadParameter("give --train or --model, not both")
-    if method not in METHODS:
-        raise typer.BadParameter(f"--method {method}: use subspace or center")
+    refuse_wrong_call(train, model, out, method)
     reading = (options.parse_size(size), colour, axis)
     with (
         exit_codes(voice),
         steps.claimed(table, out, inputs=[where, train, model, labels], force=force),
     ):
         fitted: Any = None if model is None else steps.load_model(model, "predict_proba")
-        stack = steps.open_stack(voice, where, *reading, like=fitted)
+        source = None if train is None else steps.open_stack(voice, train, *reading)
+        stack = steps.open_stack(voice, where, *reading, like=fitted or source)
         if model is not None:
             steps.check_shape(model, fitted, stack, where)
         else:
-            source = stack if train is None else steps.open_stack(voice, train, *reading)
-            X, y = labelled(source, labels, train or where)
+            X, y = labelled(source or stack, labels, train or where)
             fitted = getattr(import_module("corrtensor.tasks"), METHODS[method])()
-            if train is None:
+            if source is None:
                 found = validate(voice, fitted, X, y, folds)
                 say_classes(voice, stack, found, y, table, None)
                 return
@@ -78,6 +75,19 @@ def classify(
             steps.fit_with_progress(voice, "learning", fitted, X, y)
         steps.save_model(fitted, out)
         say_classes(voice, stack, fitted.predict(stack[:]), stack.labels, table, out)
+
+
+def refuse_wrong_call(train: str | None, model: str | None, out: str | None, method: str) -> None:
+    """Raise a ``BadParameter`` if options do not go together."""
+    if train is not None and model is not None:
+        raise typer.BadParameter("give --train or --model, not both")
+    if out is not None and train is None and model is None:
+        raise typer.BadParameter(
+            f"-o {out} needs --train with samples to learn from: without it labels are only put "
+            "to the test"
+        )
+    if method not in METHODS:
+        raise typer.BadParameter(f"--method {method}: use subspace or center")
 
 
 def labelled(stack: "steps.Stack", labels: str | None, where: str) -> tuple[Any, Any]:
@@ -124,7 +134,10 @@ def say_classes(
         "classes": sizes,
         "labels": found,
     }
-    lines = [f"{printable(name)}: {count} samples" for name, count in sizes.items()]
+    lines = [
+        f"{printable(name)}: {count} sample{'' if count == 1 else 's'}"
+        for name, count in sizes.items()
+    ]
     if known and np.isin(truth, names).any():
         record["accuracy"] = float((found == truth).mean())
         lines.append(f"{record['accuracy']:.3f} of the labels agree")

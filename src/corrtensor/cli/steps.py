@@ -36,16 +36,17 @@ def open_stack(
 ) -> "Stack":
     """Open samples, and list what had to be left out; ``missing`` reads as NaN.
 
-    Pictures are read at the size of the samples of a model that they shall be ``like``.
+    Pictures are read at the size of the samples of a model, or stack, that they shall be ``like``.
     """
     from corrtensor._base.gaps import Gapped, check_missing_values
     from corrtensor.io import open_samples
     from corrtensor.io.opening import is_zarr
 
-    known: Any = getattr(like, "sample_shape_", ())
+    shape: Any = getattr(like, "shape", ())[1:]
+    known: Any = getattr(like, "sample_shape_", shape)
     pictures = os.path.isdir(where) and not is_zarr(Path(where))
-    if size is None and pictures and known[2:] in ((), (3,)) and len(known) > 1:
-        size, colour = known[:2], len(known) == 3 if colour is None else colour
+    if pictures and known[2:] in ((), (3,)) and len(known) > 1:
+        size, colour = size or known[:2], len(known) == 3 if colour is None else colour
     with voice.progress("reading images") as update:
         stack = open_samples(where, size=size, colour=colour, axis=axis, progress=update)
     if stack.note:

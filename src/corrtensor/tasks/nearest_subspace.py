@@ -89,7 +89,7 @@ class SubspaceClassifier(ScoringClassifier):
         except ValueError as error:
             raise ValueError(
                 f"no subspace for class {self.classes_.tolist()[c]!r} "
-                f"with its {len(X)} samples: {error}"
+                f"with its {len(X)} sample{'' if len(X) == 1 else 's'}: {error}"
             ) from error
 
     def _read(self, X: Any, *, reset: bool = False) -> np.ndarray:
