@@ -613,7 +613,33 @@ def test_reconstructions_as_a_video(folder, model, tmp_path):
     assert np.abs(frames[:, :height, :width] - made).mean() < 6
     assert frames.shape[1:] == (height + height % 2, width + width % 2)
     result = run("transform", model, folder, "-o", tmp_path / "cores.mp4", expect=2)
-    assert "the name must end in" in result.output
+    assert "the name must end in" in boxed(result)
+
+
+@pytest.mark.parametrize("out", ["pictures", "clip.mp4"])
+def test_samples_of_four_modes_are_no_pictures(tmp_path, out):
+    x, m = tmp_path / "x.npy", tmp_path / "m.ct"
+    np.save(x, np.random.default_rng(0).normal(size=(30, 4, 4, 3, 2)))
+    run("fit", x, "--ranks", "2", "-o", m, "--report", tmp_path / "m.html")
+    there = sorted(os.listdir(tmp_path))
+    for command in (
+        ("reconstruct", m, x, "-o", tmp_path / out),
+        ("repair", x, "-o", tmp_path / out),
+        ("repair", x, "-o", tmp_path / "y.npy", "--foreground", tmp_path / out),
+    ):
+        said = error_of(run(*command, expect=1))
+        assert "samples of shape 4 x 4 x 3 x 2 are no" in said
+        assert said.endswith("write .npy")
+        assert sorted(os.listdir(tmp_path)) == there
+
+
+def test_pictures_may_have_an_axis_of_one_channel(tmp_path, faces):
+    np.save(tmp_path / "x.npy", faces[..., None])
+    run("fit", tmp_path / "x.npy", "--ranks", "10,10,1", "-o", tmp_path / "m.ct")
+    run("reconstruct", tmp_path / "m.ct", tmp_path / "x.npy", "-o", tmp_path / "clean")
+    fitted = ct.load(tmp_path / "m.ct")
+    clean = fitted.inverse_transform(fitted.transform(faces[..., None]))[..., 0]
+    assert_array_equal(open_samples(tmp_path / "clean")[:], np.clip(np.rint(clean), 0, 255))
 
 
 def test_one_sweep_is_no_sweeps(folder, tmp_path):

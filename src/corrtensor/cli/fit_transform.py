@@ -201,7 +201,7 @@ def write_samples(
     force: bool,
 ) -> None:
     """Send samples through a model, block by block, into a file."""
-    from corrtensor.io.writing import FORMATS, check_output_name, open_output
+    from corrtensor.io.writing import FORMATS, check_output_name, check_pictures, open_output
 
     pictures = task == "reconstruct"
     try:
@@ -218,6 +218,7 @@ def write_samples(
         from corrtensor._engine.shapes import as_float
 
         one = model.sample_shape_ if pictures else model.core_shape_
+        check_pictures(out, one)
         shape, dtype = (len(stack), *one), as_float(stack.dtype)
         drawn = Path(out).suffix.lower() in ("", *FORMATS)
         shown = model.inverse_transform if cores else None

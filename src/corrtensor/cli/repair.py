@@ -62,7 +62,7 @@ def repair(
     Of a clip, that is the background. Example: corrtensor repair clip.mp4 -o background.mp4
     --foreground mask.mp4
     """
-    from corrtensor.io.writing import check_output_name
+    from corrtensor.io.writing import check_output_name, check_pictures
 
     voice = Voice(as_json, quiet)
     steps.refuse_beside(trained, ranks=ranks is not None, clip=clip is not None, no_cells=not cells)
@@ -78,6 +78,11 @@ def repair(
         stack = steps.open_stack(
             voice, where, options.parse_size(size), colour, axis, missing, model
         )
+        sample = stack.shape[1:]
+        check_pictures(out, sample)
+        if foreground is not None:
+            # Where colours were replaced is drawn without them.
+            check_pictures(foreground, sample[:2] if len(sample) == 3 else sample)
         if trained is None:
             clip = hasattr(steps.stored(stack), "rate") if clip is None else clip
             model = fitted(voice, stack, chosen, clip, cells)

@@ -54,6 +54,20 @@ def check_output_name(where: str, *, pictures: bool = False) -> None:
         raise ValueError(f"{where}: the name must end in {', '.join(known)}{folder}")
 
 
+def check_pictures(where: str | Path, sample: tuple[int, ...]) -> None:
+    """Raise a ``ValueError`` if samples of a shape cannot be drawn, but would be under a name."""
+    suffix = Path(where).suffix.lower()
+    # A PNG picture may be one line, and have a channel of opacity.
+    channels, fewest = ((1, 3), 2) if suffix else ((1, 2, 3, 4), 1)
+    drawable = len(sample) in (fewest, 2) or (len(sample) == 3 and sample[2] in channels)
+    if suffix in ("", *FORMATS) and not drawable:
+        raise ValueError(
+            f"{where}: samples of shape {' x '.join(map(str, sample))} are no "
+            f"{'frames of a video' if suffix else 'pictures'}, which are height x width or "
+            "height x width x 3; write .npy"
+        )
+
+
 @contextmanager
 def open_output(
     where: str,
@@ -73,6 +87,7 @@ def open_output(
     Yields what takes the next samples.
     """
     path, name = split_output(where)
+    check_pictures(path, shape[1:])
     place = 0
     with held(path), open_kind(path, name, shape, dtype, names, values, deep, rate) as write:
 
@@ -268,6 +283,8 @@ def picture_writer(
             name = picture_name(place, names, used)
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shades = as_shades(row, values, deep)
+            # Pillow knows no third axis of one channel.
+            shades = shades[..., 0] if shades.shape[2:] == (1,) else shades
             Image.fromarray(shades).save(folder / name)
 
     return write
@@ -306,11 +323,6 @@ def video_writer(
 
     Yields a function that takes the next samples.
     """
-    if len(shape) not in (3, 4) or (len(shape) == 4 and shape[3] not in (1, 3)):
-        raise ValueError(
-            f"samples of shape {shape[1:]} are no frames of a video: "
-            "needed is (height, width) or (height, width, 3)"
-        )
     av = need("av", "video", "a video file")
     container, encoder = FORMATS[suffix]
     with av.open(file, "w", format=container) as video:
