@@ -100,21 +100,6 @@ def test_command_prints_a_table_and_saves_a_figure(call, results, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["demo.png"]
 
 
-def test_the_figure_shows_as_many_stacks_as_asked(results, tmp_path, monkeypatch):
-    monkeypatch.setattr("corrtensor.demo.run_demo", lambda seed: results[:3])
-    drawn = []
-    draw = "corrtensor.demo.figure.draw_demo"
-    monkeypatch.setattr(
-        draw, lambda shown, _: drawn.append(len(shown)) or draw_demo(results[:1], origin(0))
-    )
-    out = ("--out", str(tmp_path / "demo.png"))
-    for bands in ("1", "2", "5"):
-        answer = CliRunner().invoke(cli.build_app(), ["demo", "--bands", bands, "--force", *out])
-        assert answer.exit_code == 0, answer.output
-    assert drawn == [1, 2, 3]
-    assert CliRunner().invoke(cli.build_app(), ["demo", "--bands", "0", *out]).exit_code == 2
-
-
 def test_json_carries_its_origin(call, results, tmp_path):
     answer = call("demo", "--json", "--seed", "7", "--out", str(tmp_path / "demo.svg"))
     record = json.loads(answer.stdout)
@@ -130,11 +115,21 @@ def test_a_wrong_call_is_refused_before_any_work(call, tmp_path, name):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_without_matplotlib_one_line_says_what_to_install(call, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    answer = call("demo", "--out", str(tmp_path / "demo.png"))
+    assert answer.exit_code == 2
+    said = "corrtensor: the demo needs matplotlib: pip install 'corrtensor[demo]' ("
+    assert answer.stderr.startswith(said)
+    assert "\\n" not in answer.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_figure_that_cannot_be_written_leaves_nothing_behind(call, tmp_path):
     (tmp_path / "demo.png").mkdir()
     answer = call("demo", "--force", "--out", str(tmp_path / "demo.png"))
     assert answer.exit_code == 1
-    assert "could not be written" in answer.stderr
+    assert "demo.png: Is a directory" in answer.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["demo.png"]
 
 

@@ -1,13 +1,12 @@
 """The command that shows what the library does: demo."""
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from corrtensor.cli import options
-from corrtensor.cli.output import complain
+from corrtensor.cli import options, steps
+from corrtensor.cli.output import Voice, exit_codes
 
 FORMATS = (".png", ".pdf", ".svg")
 DEMO_NOTE = """
@@ -22,9 +21,6 @@ def demo(
         "corrtensor-demo.png"
     ),
     seed: Annotated[int, typer.Option(min=0, help="What the outliers are drawn from.")] = 0,
-    bands: Annotated[
-        int, typer.Option(min=1, max=5, help="How many of the stacks the figure shows.")
-    ] = 5,
     force: options.Force = False,
     as_json: options.Json = False,
 ) -> None:
@@ -36,38 +32,24 @@ def demo(
     """
     if out.suffix.lower() not in FORMATS:
         raise typer.BadParameter(f"{out}: the figure's name must end in {', '.join(FORMATS)}")
-    if not out.parent.is_dir():
-        raise typer.BadParameter(f"{out}: there is no folder {out.parent}")
-    if out.exists() and not force:
-        raise typer.BadParameter(f"{out} is there: give another name, or --force to replace it")
-    try:
-        run_demo_command(out, seed, bands, as_json)
-    except ImportError as error:
-        complain(f"{error}\nThe demo needs more packages: pip install 'corrtensor[demo]'")
-        raise typer.Exit(2) from None
+    voice = Voice(as_json)
+    with exit_codes(voice), steps.claimed(out, inputs=[], force=force):
+        from corrtensor._base.extras import need
 
+        need("matplotlib.figure", "demo", "the demo")
+        with voice.progress("fitting three methods to five stacks of images"):
+            from corrtensor.demo import origin, rows, run_demo
+            from corrtensor.demo.figure import draw_demo, save_figure
 
-def run_demo_command(out: Path, seed: int, bands: int, as_json: bool) -> None:
-    """Run the demo, save its figure, print its numbers."""
-    from rich.console import Console
+            results = run_demo(seed)
+            save_figure(draw_demo(results, origin(seed)), out)
+        records = rows(results)
+        if not as_json:
+            from rich.console import Console
 
-    with Console(stderr=True).status("fitting three methods to five stacks of images"):
-        from corrtensor.demo import origin, rows, run_demo
-        from corrtensor.demo.figure import draw_demo, save_figure
-
-        results = run_demo(seed)
-        try:
-            save_figure(draw_demo(results[:bands], origin(seed)), out)
-        except OSError as error:
-            complain(f"{out} could not be written: {error}")
-            raise SystemExit(1) from None
-    records = rows(results)
-    if as_json:
-        print(json.dumps({"rows": records, "origin": origin(seed), "figure": str(out)}, indent=2))
-        return
-    console = Console()
-    console.print(demo_table(records))
-    console.print(f"{DEMO_NOTE}\nFigure: {out}", highlight=False, soft_wrap=True)
+            Console().print(demo_table(records))
+        record = {"rows": records, "origin": origin(seed)}
+        voice.result(record, *DEMO_NOTE.splitlines(), figure=out)
 
 
 def demo_table(records: list[dict[str, Any]]) -> Any:

@@ -20,7 +20,7 @@ PATIENCE = 1.0
 SHOWN = 10
 # What the files are that commands write.
 FILES = {"csv": "All samples:", "report": "Page:", "model": "Model:", "copied_to": "Copied to:"}
-FILES |= {"moved_to": "Moved to:", "manifest": "To undo: corrtensor restore"}
+FILES |= {"moved_to": "Moved to:", "manifest": "To undo: corrtensor restore", "figure": "Figure:"}
 
 
 def complain(message: str) -> None:
