@@ -129,3 +129,15 @@ def test_what_is_no_list_of_ranks_is_refused(images):
             ct.path(images, ranks)
     with pytest.raises(ValueError, match="checkpoint"):
         ct.path(images, [(2, 2)], checkpoint="fit.ckpt")
+
+
+def test_the_ranks_of_one_fit_are_no_list_of_ranks():
+    X = images()
+    said = r"ranks=\(2, 3\) are those of one fit to samples of 2 modes: write \[\(2, 3\)\]"
+    flat = {"sample_shape": (8, 7)}
+    for samples, params in ((X, {}), (X.tolist(), {}), (X.reshape(60, 56), flat)):
+        with pytest.raises(ValueError, match=said):
+            ct.path(samples, (2, 3), **params)
+    # Here nothing else can be meant.
+    for samples, ranks in ((X, [2, 3]), (X, (2, 3, 4)), (X, ((2, 3),)), (X[:, 0], (2, 3))):
+        assert len(ct.path(samples, ranks, "MPCA")) == len(ranks)

@@ -11,6 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from corrtensor._base.checks import is_whole
+from corrtensor._engine.containers import bare
+from corrtensor._engine.shapes import count_axes
 from corrtensor.baselines import L1TwoDPCA, TwoDNPP
 from corrtensor.corr_tensor import CorrTensor
 from corrtensor.losses import Power
@@ -103,10 +106,7 @@ def make(name: str, ranks: Any = 0.95, **params: Any) -> Any:
     >>> ct.make("2DPCA", ranks=3).ranks
     (None, 3)
     """
-    names = {known.lower(): known for known in METHODS}
-    if not isinstance(name, str) or name.lower() not in names:
-        raise ValueError(f"name={name!r}: no such method; there are {', '.join(METHODS)}")
-    method = METHODS[names[name.lower()]]
+    method = _row(name)
     if method.one_sided:
         ranks = _one_sided(name, ranks)
         if method.estimator is not MultilinearSubspace:
@@ -163,6 +163,9 @@ def path(
         raise ValueError(
             "checkpoint: fits at several ranks cannot share a file; fit them one by one"
         )
+    if isinstance(ranks, tuple) and not _row(name).one_sided:
+        shape = params.get("sample_shape")
+        _refuse_one_entry(ranks, count_axes(bare(X)) - 1 if shape is None else np.size(shape))
     given = {} if sample_weight is None else {"sample_weight": sample_weight}
     memory: dict[Any, Any] = {}
     models = []
@@ -176,6 +179,22 @@ def path(
         # The samples are kept by it, and it by what they are read from.
         memory.clear()
     return models
+
+
+def _row(name: str) -> Method:
+    names = {known.lower(): known for known in METHODS}
+    if not isinstance(name, str) or name.lower() not in names:
+        raise ValueError(f"name={name!r}: no such method; there are {', '.join(METHODS)}")
+    return METHODS[names[name.lower()]]
+
+
+def _refuse_one_entry(ranks: tuple[Any, ...], n_modes: int) -> None:
+    """Raise a ``ValueError`` if what should be a list of ranks looks like those of one fit."""
+    if len(ranks) == n_modes > 1 and all(is_whole(k) for k in ranks):
+        raise ValueError(
+            f"ranks={ranks!r} are those of one fit to samples of {n_modes} modes: "
+            f"write [{ranks!r}] for one fit, {list(ranks)!r} for {n_modes}"
+        )
 
 
 def _one_sided(name: str, ranks: Any) -> tuple[None, Any]:
