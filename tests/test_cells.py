@@ -1,5 +1,6 @@
 """Bad and missing cells: the completed blocks against a literal loop, descent, recovery."""
 
+import traceback
 import warnings
 from dataclasses import replace
 
@@ -261,6 +262,17 @@ def test_a_handful_of_samples_with_gaps(n, cells):
     X[np.random.default_rng(0).random(X.shape) < 0.05] = np.nan
     whole = ct.CorrTensor((1, 1), cells=cells).fit(X).repair(X)
     assert np.isfinite(whole).all()
+
+
+def test_what_weighs_cells_says_which_switch_it_needs(images):
+    for model in (ct.CorrTensor((3, 2)), ct.make("MPCA", (3, 2))):
+        model.fit(images)
+        for name in ("cell_weights", "cell_residuals"):
+            assert not hasattr(model, name)
+            with pytest.raises(AttributeError, match=name) as raised:
+                getattr(model, name)(images)
+            printed = "".join(traceback.format_exception(raised.value))
+            assert "looks for no bad cells: CorrTensor(cells=True) does" in printed
 
 
 def test_cells_that_were_set_after_the_fit(images):

@@ -303,7 +303,8 @@ def test_nothing_but_missing_cells_is_refused(marked, cells):
 def test_an_infinity_may_stand_for_what_is_missing_if_one_says_so(torn, by_nan):
     X = np.where(np.isnan(torn), np.inf, torn)
     with pytest.raises(
-        ValueError, match=r"infinity: 60 of 60 samples.*sample 0.*X\[np\.isinf\(X\)\]"
+        ValueError,
+        match=r"infinity: 60 of the 60 samples read so far.*sample 0.*X\[np\.isinf\(X\)\]",
     ):
         ct.CorrTensor((2, 2)).fit(X)
     model = ct.CorrTensor((2, 2), missing_values=np.inf).fit(X)

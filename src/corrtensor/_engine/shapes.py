@@ -149,4 +149,4 @@ def refuse_infinite(X: np.ndarray, *, first: int = 0, at: np.ndarray | None = No
 def counted(bad: np.ndarray, first: int, at: np.ndarray | None) -> str:
     """Return in words how many samples are bad, and which is the first."""
     worst = first + int(bad.argmax()) if at is None else at[bad.argmax()]
-    return f"{int(bad.sum())} of {len(bad)} samples read, the first is sample {worst}"
+    return f"{int(bad.sum())} of the {len(bad)} samples read so far, the first is sample {worst}"

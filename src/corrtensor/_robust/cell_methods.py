@@ -38,6 +38,15 @@ def deviations(scale: np.ndarray) -> Callable[[np.ndarray, Block], np.ndarray]:
     return count
 
 
+def looks_for_bad_cells(model: Any) -> bool:
+    """Tell whether a model doubts cells; raise an ``AttributeError`` that says how one does."""
+    if not getattr(model, "cells", False):
+        raise AttributeError(
+            f"this {type(model).__name__} looks for no bad cells: CorrTensor(cells=True) does"
+        )
+    return True
+
+
 class CellMethods(SubspaceTransformer):
     """The methods of a subspace, for samples with bad or missing cells."""
 
@@ -162,7 +171,7 @@ class CellMethods(SubspaceTransformer):
         """
         return self._by_cells(X, out, repaired)
 
-    @available_if(lambda self: getattr(self, "cells", False))  # type: ignore[untyped-decorator]
+    @available_if(looks_for_bad_cells)  # type: ignore[untyped-decorator]
     @by_chunks
     def cell_weights(self, X: Any, out: Any = None) -> Any:
         """Return how much every cell of every sample counts: 1 if it is good, 0 if not, or missing.
@@ -182,7 +191,7 @@ class CellMethods(SubspaceTransformer):
         self._scale()
         return self._by_cells(X, out, cell_weights)
 
-    @available_if(lambda self: getattr(self, "cells", False))  # type: ignore[untyped-decorator]
+    @available_if(looks_for_bad_cells)  # type: ignore[untyped-decorator]
     @by_chunks
     def cell_residuals(self, X: Any, out: Any = None) -> Any:
         """Return how far every cell is from what is expected, in robust standard deviations.
