@@ -320,3 +320,18 @@ def test_few_clean_spectra_are_odd_however_alike_they_are(places, seed):
     X = np.einsum("nk,ka,kb->nab", rng.random((300, 3)), excitation, emission)
     X += 0.01 * rng.normal(size=X.shape)
     assert (TensorOutlierDetector().fit_predict(X) == -1).mean() < 0.05
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("rank", "columns"), [(1, 3), (2, 4), (2, 8), (2, 12), (3, 20)])
+def test_good_rows_of_a_narrow_table_are_seldom_odd_and_outlying_ones_are(rank, columns, seed):
+    """Where few columns go together, rows correlate by chance."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(400, rank)) @ rng.normal(size=(rank, columns))
+    X += 0.1 * rng.normal(size=X.shape)
+    assert (TensorOutlierDetector().fit_predict(X) == -1).mean() <= 0.02
+    X[:40] = 4 * rng.normal(size=(40, columns))
+    odd = TensorOutlierDetector().fit_predict(X) == -1
+    assert odd[40:].mean() <= 0.02
+    # Of three or four columns some lie near the others' line or plane.
+    assert odd[:40].mean() >= (0.9 if columns > 4 else 0.75)

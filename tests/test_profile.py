@@ -12,15 +12,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import corrtensor as ct
 from corrtensor import CorrTensor, TensorOutlierDetector, load, save
 from corrtensor.datasets import load_faces
-from corrtensor.tasks.profile import (
-    closest,
-    correlations,
-    fit_normal,
-    normalised,
-    turn,
-    view,
-)
+from corrtensor.tasks.profile import fit_normal
 from corrtensor.tasks.shells import shell_energies, shells
+from corrtensor.tasks.views import closest, correlations, normalised, turn, view
 
 
 @parametrize_with_checks([TensorOutlierDetector()])

@@ -38,7 +38,7 @@ from corrtensor._engine.shapes import check_finite, is_on_disk, numbers_of, refu
 from corrtensor._robust.metric import Metric, see
 from corrtensor._robust.search import FINE
 from corrtensor.tasks.shells import directions, fine, shell_energies
-from corrtensor.tasks.views import ITSELF, closest, correlations, normalised, turn, turns, view
+from corrtensor.tasks.views import compare, normalised, view
 
 # The parts of the score, and what only helps to put it in words.
 PARTS = ("texture", "likeness", "turn", "distance", "cover")
@@ -182,17 +182,6 @@ def observe(
         "contrast": np.log(np.maximum(flat.std(axis=1), SMALLEST)),
         "flat": flat_share(view(x)),
     }
-
-
-def compare(small: np.ndarray, references: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the likes of each sample, and how alike they are as it is and turned."""
-    C = correlations(small, references)
-    likes, like = closest(C)
-    turned = [closest(correlations(turn(small, k), references))[1] for k in turns(small)]
-    # What is left out as itself must not be the most similar negative, nor may rounding tell an
-    # exact negative from it.
-    negative = closest(np.where(C > -ITSELF, -C, -1))[1]
-    return {"likes": likes, "like": like, "turned": np.stack([*turned, negative], axis=1)}
 
 
 def relate(

@@ -75,3 +75,19 @@ def closest(C: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     likes = np.take_along_axis(likes, order, axis=1)
     best = np.take_along_axis(C, likes[:, :CLOSEST], axis=1).mean(axis=1)
     return likes, np.arctanh(np.clip(best, -0.99, 0.99))
+
+
+def compare(small: np.ndarray, references: np.ndarray) -> dict[str, np.ndarray]:
+    """Return the likes of each sample, and how alike they are as it is and turned.
+
+    Of rows of few columns only the likes: those correlate by chance.
+    """
+    C = correlations(small, references)
+    likes, like = closest(C)
+    if small.ndim == 2 and small.shape[1] < VIEW:
+        return {"likes": likes, "like": np.zeros(len(C)), "turned": np.zeros((len(C), 1))}
+    turned = [closest(correlations(turn(small, k), references))[1] for k in turns(small)]
+    # What is left out as itself must not be the most similar negative, nor may rounding tell an
+    # exact negative from it.
+    negative = closest(np.where(C > -ITSELF, -C, -1))[1]
+    return {"likes": likes, "like": like, "turned": np.stack([*turned, negative], axis=1)}
