@@ -370,8 +370,8 @@ def test_a_group_says_what_became_of_it():
     assert str(search.replace(group, rejected=True)).endswith("off: rejected")
     close = search.replace(group, keeping=0.1, rejecting=0.2)
     assert str(close).endswith(
-        "kept, a close call. Kept, they make the others' error 1.105 times as large; "
-        "left out, that of all 1.221 times"
+        "kept by what either costs. Kept, they make the error of the others 1.105 times as "
+        "large; rejected, that of all samples 1.221 times"
     )
 
 
@@ -432,7 +432,7 @@ def test_still_frames_do_not_make_moving_ones_outliers():
     for group in verdict.groups:
         assert not group.rejected
         assert group.keeping < group.rejecting
-        assert "kept, a close call" in str(group)
+        assert "kept by what either costs" in str(group)
 
 
 def test_weights_say_how_often_a_sample_counts_not_whether_it_is_good():

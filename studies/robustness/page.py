@@ -81,7 +81,7 @@ REASONS = (
     (("clip",), ("block",),
      "Covered frames of the clip at 0.9 of the modes: they are found apart, but the still frames "
      "lie among them, and at such ranks a fit of the others costs them more than they cost the "
-     "others. `diagnostics_` calls it a close call."),
+     "others. `diagnostics_` has both costs."),
     (("small faces", "USPS"), ("block",),
      "Blocks among the small faces and USPS: in some draws one small block stays on this side of "
      "the gap, with a high `outlier_scores_`."),

@@ -38,9 +38,10 @@ class Group:
         if math.isnan(self.keeping):
             return f"{text}: rejected"
         return (
-            f"{text}, but may be of a rare kind: {'rejected' if self.rejected else 'kept'}, a "
-            f"close call. Kept, they make the others' error {math.exp(self.keeping):.3f} times as "
-            f"large; left out, that of all {math.exp(self.rejecting):.3f} times"
+            f"{text}, but may be of a rare kind: {'rejected' if self.rejected else 'kept'} by "
+            f"what either costs. Kept, they make the error of the others "
+            f"{math.exp(self.keeping):.3f} times as large; rejected, that of all samples "
+            f"{math.exp(self.rejecting):.3f} times"
         )
 
     def __repr__(self) -> str:

@@ -90,7 +90,7 @@ def repair(
             outlying = [steps.name_of(stack, k) for k in sorted(apart)]
             if outlying:
                 voice.note(
-                    f"outliers as a whole, which can hardly be repaired, {len(outlying)} of "
+                    f"outliers as a whole, of which others tell little, {len(outlying)} of "
                     f"{len(stack)} samples{steps.named(outlying)}; corrtensor outliers says why"
                 )
         else:
