@@ -81,7 +81,10 @@ def test_modes_are_contracted_in_the_cheapest_order(seed, there, monkeypatch):
 @pytest.mark.parametrize("mode", [0, 1, 2])
 @pytest.mark.parametrize("shape", [(9, 10, 11), (9, 10, 4), (9, 10)])
 @pytest.mark.parametrize("own", [False, True])
-def test_weighted_scatters_and_cores_are_those_of_a_loop(mode, shape, own):
+@pytest.mark.parametrize("long", [False, True])
+def test_weighted_scatters_and_cores_are_those_of_a_loop(mode, shape, own, long, monkeypatch):
+    """With the products that suit either kind of processor."""
+    monkeypatch.setattr(products, "LONG", long)
     rng = np.random.default_rng(0)
     mode = min(mode, len(shape) - 1)
     x, w, Q = rng.normal(size=(7, *shape)), rng.random(7), rng.normal(size=(shape[mode], 2))

@@ -8,6 +8,7 @@ from collections.abc import Collection, Sequence
 from functools import reduce
 
 import numpy as np
+from threadpoolctl import threadpool_info
 
 Factors = Sequence[np.ndarray | None]
 # Trailing modes of fewer entries than this make thin products; they are merged into the mode
@@ -15,6 +16,10 @@ Factors = Sequence[np.ndarray | None]
 THIN, LARGEST_KRON = 8, 1024
 # Bytes that are copied at a time to be multiplied at once.
 COPIED = 1 << 19
+# The kernels of OpenBLAS for AVX-512 take small matrices as they lie; for others the samples of a
+# block are one long product.
+AVX512 = {"SkylakeX", "Cooperlake", "SapphireRapids"}
+LONG = AVX512.isdisjoint(lib.get("architecture") for lib in threadpool_info())
 
 
 def merged(factors: Factors, shape: tuple[int, ...]) -> Factors:
@@ -82,7 +87,7 @@ def fibres(x: np.ndarray, factors: Factors, mode: int) -> np.ndarray:
     if not tail or (len(tail) > 1 and not small) or factors[mode + 1] is None:
         return unfold(project(x, factors, (mode,)), mode)
     K = reduce(np.kron, tail).astype(x.dtype, copy=False)
-    if mode == 0:
+    if mode == 0 and LONG:
         # One long product: a run of fibres of all samples for each column.
         P = K.T @ x.reshape(-1, len(K)).T
         return P.reshape(-1, *x.shape[:2]).transpose(1, 0, 2)
