@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -249,7 +250,7 @@ class MultilinearSubspace(CallbackSupportMixin, PartialFit, CellMethods):
             if self.verbose:
                 say_end(name, solution)
             if self.checkpoint is not None:
-                Checkpoint(self.checkpoint, {}).remove()
+                Path(self.checkpoint).unlink(missing_ok=True)
         if context is not None:
             context.call_on_fit_task_end(estimator=self)
         return self

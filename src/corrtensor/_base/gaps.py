@@ -47,12 +47,6 @@ def with_gaps(X: Any, missing_values: float = np.nan) -> Any:
     return X
 
 
-def has_gaps(X: Any, missing_values: float = np.nan) -> bool:
-    """Tell whether cells of an array in memory are masked, NaN, or of a value."""
-    X = with_gaps(X, missing_values)
-    return isinstance(X, np.ndarray) and X.dtype.kind == "f" and bool(np.isnan(X).any())
-
-
 @dataclass(frozen=True, eq=False)
 class OnDisk:
     """An array on disk that is read as floating-point numbers."""

@@ -11,7 +11,8 @@ from corrtensor._engine.state import STATUS, Snapshot, Solution
 from corrtensor.losses.protocol import weights_of
 
 try:
-    from sklearn.callback import CallbackSupportMixin, with_callbacks
+    from sklearn.callback import CallbackSupportMixin as CallbackSupportMixin
+    from sklearn.callback import with_callbacks as with_callbacks
 except ImportError:  # scikit-learn before 1.9 has none
 
     class CallbackSupportMixin:  # type: ignore[no-redef]
@@ -21,15 +22,6 @@ except ImportError:  # scikit-learn before 1.9 has none
         """Return the method as it is."""
         return method
 
-
-__all__ = [
-    "CallbackSupportMixin",
-    "effective_samples",
-    "observer",
-    "say_end",
-    "told",
-    "with_callbacks",
-]
 
 Observer = Callable[[Snapshot], object]
 

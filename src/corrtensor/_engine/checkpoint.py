@@ -9,7 +9,6 @@ import os
 import sys
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any
 
@@ -85,11 +84,6 @@ class Checkpoint:
             return
         write({"mark": dict(self.mark), "snapshot": seen}, self.path, FORMAT)
         self.last = time.monotonic()
-
-    def remove(self) -> None:
-        """Delete the file of a fit that has ended."""
-        with suppress(FileNotFoundError):
-            os.unlink(self.path)
 
 
 def is_checkpoint(kept: Any) -> bool:

@@ -6,7 +6,7 @@ A sample may be explained well and still be unlike the others. See ``docs/method
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -37,10 +37,6 @@ class CoreModel:
 
     location: np.ndarray
     scale: np.ndarray
-
-    def shaped(self, shape: Sequence[int]) -> CoreModel:
-        """Return the model with the entries arranged otherwise."""
-        return CoreModel(self.location.reshape(shape), self.scale.reshape(shape))
 
     def distances(self, cores: np.ndarray) -> np.ndarray:
         """Return the distance of each core from the location, in units of the scale."""
@@ -85,7 +81,7 @@ def systematic(s: np.ndarray, weights: np.ndarray, size: int) -> np.ndarray:
 
 
 def summarise(cores: np.ndarray) -> CoreModel:
-    """Return the median and the median absolute deviation of every entry of flattened cores."""
+    """Return the median and the median absolute deviation of every entry of cores."""
     T, n = np.sort(cores, axis=0), len(cores)
     location = (T[(n - 1) // 2] + T[n // 2]) / 2
 
@@ -148,13 +144,12 @@ def learn(
         source, weights, counts = source.chosen(some), counts[some], counts[some]
     part = source.reduce(CorePass(at), weights=weights, counts=counts)
     cores = np.concatenate(part.cores) * source.unit
-    model = summarise(cores.reshape(len(cores), -1))
     squares = np.asarray(part.sums.first) / part.sums.weight
     for mode, energy in energies.items():
         by_mode = np.moveaxis(squares, mode, -1)
         drawn_energy = by_mode.sum(axis=tuple(range(by_mode.ndim - 1)))
         by_mode *= energy / np.where(drawn_energy > 0, drawn_energy, 1.0)
-    return model.shaped(at.core_shape), squares * source.unit**2
+    return summarise(cores), squares * source.unit**2
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,10 @@ from typing import Any, Self
 from sklearn.utils.metaestimators import available_if
 
 from corrtensor._base.checks import is_share
-from corrtensor._base.gaps import has_gaps
 from corrtensor._engine.arrays import source_of
 from corrtensor._engine.core_distances import FEWEST_DRAWN, CoreModel
 from corrtensor._engine.likelihood import Likelihood
+from corrtensor._engine.shapes import MissingCells
 from corrtensor._engine.stream import Stream, absorb, begin, with_a_fit
 from corrtensor._engine.transformer import unchanged_on_error
 from corrtensor._engine.variance import Explained
@@ -20,7 +20,6 @@ class PartialFit(Likelihood):
     fit: Any
     coupled: bool
     center: str | None
-    missing_values: float
     loss_: Any
     repair: Any
     _first_source: Any
@@ -59,29 +58,37 @@ class PartialFit(Likelihood):
         elif stream is not None and stream.state.factors is not self._factors:
             stream = None
         with unchanged_on_error(self):
-            doubted = hasattr(self, "cell_scale_") or has_gaps(X, self.missing_values)
-            X = self._check(self.repair(X) if doubted else X)[0]
-            options: dict[str, Any] = {"n_jobs": self.n_jobs, "block_size": self.block_size}
-            if stream is None:
-                source = self._first_source(X)
-                stream = begin(source, self._mean, self._factors, self.residuals_)
-            if fitted and not stream.n_seen:
-                found = Explained(self.explained_variance_, self.noise_variance_, 0.0)
-                stream = with_a_fit(stream, self.loss_, len(self.residuals_), found)
-            source = source_of(X, origin=stream.origin, unit=stream.unit, **options)
-            self._stream, batch = absorb(stream, source, self.loss_, self.center, decay)
-            mean = stream.origin + stream.unit * self._stream.state.mean
-            factors = self._stream.state.factors
-            known = CoreModel(self.core_location_, self.core_scale_)
-            known = known.moved(self._factors, factors, mean - self._mean)
-            self.mean_, self.factors_ = mean.astype(self._mean.dtype), factors
-            self.weights_, self.residuals_ = batch.weights, batch.residuals
-            # A batch may be too small to learn the cores from; what is known is turned along.
-            self.core_location_, self.core_scale_ = known.location, known.scale
-            if batch.weights.sum() >= FEWEST_DRAWN:
-                squares = self._learn_cores(source, batch.weights, {})
-                self._learn_variances(squares, batch.weights)
-            # What was expected of the first samples need not be expected of later ones.
-            self.__dict__.pop("completion_", None)
-            self.loss_, self.n_samples_seen_ = batch.loss, self._stream.n_seen
+            try:
+                self._follow(
+                    self.repair(X) if hasattr(self, "cell_scale_") else X, stream, fitted, decay
+                )
+            except MissingCells:
+                self._follow(self.repair(X), stream, fitted, decay)
         return self
+
+    def _follow(self, X: Any, stream: Stream | None, fitted: bool, decay: float) -> None:
+        """Move mean and factors by a batch without gaps."""
+        X = self._check(X)[0]
+        options: dict[str, Any] = {"n_jobs": self.n_jobs, "block_size": self.block_size}
+        if stream is None:
+            source = self._first_source(X)
+            stream = begin(source, self._mean, self._factors, self.residuals_)
+        if fitted and not stream.n_seen:
+            found = Explained(self.explained_variance_, self.noise_variance_, 0.0)
+            stream = with_a_fit(stream, self.loss_, len(self.residuals_), found)
+        source = source_of(X, origin=stream.origin, unit=stream.unit, **options)
+        self._stream, batch = absorb(stream, source, self.loss_, self.center, decay)
+        mean = stream.origin + stream.unit * self._stream.state.mean
+        factors = self._stream.state.factors
+        known = CoreModel(self.core_location_, self.core_scale_)
+        known = known.moved(self._factors, factors, mean - self._mean)
+        self.mean_, self.factors_ = mean.astype(self._mean.dtype), factors
+        self.weights_, self.residuals_ = batch.weights, batch.residuals
+        # A batch may be too small to learn the cores from; what is known is turned along.
+        self.core_location_, self.core_scale_ = known.location, known.scale
+        if batch.weights.sum() >= FEWEST_DRAWN:
+            squares = self._learn_cores(source, batch.weights, {})
+            self._learn_variances(squares, batch.weights)
+        # What was expected of the first samples need not be expected of later ones.
+        self.__dict__.pop("completion_", None)
+        self.loss_, self.n_samples_seen_ = batch.loss, self._stream.n_seen

@@ -36,10 +36,10 @@ class SubspaceTransformer(TensorTransformer):
         """Return samples to be read; their gaps are filled as the fit did, or more closely."""
         check_is_fitted(self)
         X, flat = self._check(X)
-        options: dict[str, Any] = {"n_jobs": self.n_jobs, "block_size": self.block_size}
         # Where cells may be missing, whoever reads them sees to it.
-        options["missing"] = self.__sklearn_tags__().input_tags.allow_nan
-        return Source(X, origin=self._mean, **options), flat
+        missing = self.__sklearn_tags__().input_tags.allow_nan
+        how: Any = {"n_jobs": self.n_jobs, "block_size": self.block_size, "missing": missing}
+        return Source(X, origin=self._mean, **how), flat
 
     @by_chunks
     def transform(self, X: Any, out: Any = None) -> Any:

@@ -78,12 +78,8 @@ class TensorTransformer(TransformerMixin, BaseEstimator):
     def _inverse_is_flat(self, flat: bool) -> bool:
         """Tell whether samples come back flat, from cores that came in flat or not."""
         # Flat cores of a model that makes them of tensors stand for tensors.
-        return flat and (self._flat_in or getattr(self, "output_", "auto") != "flat")
-
-    @property
-    def _flat_in(self) -> bool:
-        """Whether the samples of the fit were flat, or are when they are as announced."""
-        return len(self.sample_shape_) == 1 or self.sample_shape is not None
+        flat_in = len(self.sample_shape_) == 1 or self.sample_shape is not None
+        return flat and (flat_in or getattr(self, "output_", "auto") != "flat")
 
     def get_feature_names_out(self, input_features: object = None) -> np.ndarray:
         """Return the names of the entries of a core, in the order of flat output.

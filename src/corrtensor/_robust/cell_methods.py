@@ -24,20 +24,6 @@ from corrtensor._robust.search import Judge
 from corrtensor._robust.verdict import Stray
 
 
-def cell_weights(x: np.ndarray, block: Block) -> np.ndarray:
-    """Return the weight of every cell."""
-    return block.weigh(np.ones_like(x))
-
-
-def deviations(scale: np.ndarray) -> Callable[[np.ndarray, Block], np.ndarray]:
-    """Return a function that counts residuals in units of a scale, times a sample's spread."""
-
-    def count(x: np.ndarray, block: Block) -> np.ndarray:
-        return (x - block.expected) / (scale.astype(x.dtype) * by_sample(block.spread, x))
-
-    return count
-
-
 def looks_for_bad_cells(model: Any) -> bool:
     """Tell whether a model doubts cells; raise an ``AttributeError`` that says how one does."""
     if not getattr(model, "cells", False):
@@ -189,7 +175,7 @@ class CellMethods(SubspaceTransformer):
             From 0 to 1; lazy, as in :meth:`transform`.
         """
         self._scale()
-        return self._by_cells(X, out, cell_weights)
+        return self._by_cells(X, out, lambda x, block: block.weigh(np.ones_like(x)))
 
     @available_if(looks_for_bad_cells)  # type: ignore[untyped-decorator]
     @by_chunks
@@ -209,4 +195,9 @@ class CellMethods(SubspaceTransformer):
             Residuals divided by ``cell_scale_``, and by how many times as far as usual the cells
             of the sample stray; NaN where a cell is missing; lazy, as in :meth:`transform`.
         """
-        return self._by_cells(X, out, deviations(self._scale()))
+        scale = self._scale()
+
+        def count(x: np.ndarray, block: Block) -> np.ndarray:
+            return (x - block.expected) / (scale.astype(x.dtype) * by_sample(block.spread, x))
+
+        return self._by_cells(X, out, count)

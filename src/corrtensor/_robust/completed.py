@@ -46,17 +46,6 @@ class CompletedPass:
 
 
 @dataclass(frozen=True, eq=False)
-class RowsPass:
-    """What a function makes of every block, with its place."""
-
-    task: Callable[[np.ndarray], Any]
-
-    def __call__(self, blocks: Blocks) -> list[tuple[int, int, Any]]:
-        """Run it on one chunk."""
-        return [(lo, hi, self.task(x)) for lo, hi, x in blocks]
-
-
-@dataclass(frozen=True, eq=False)
 class CoresPass:
     """The cores of samples, with their places, and how far their cells stray, if any is in doubt.
 
@@ -95,18 +84,9 @@ class CompletedSource(Source):
     """Samples of another source, completed by what is expected of them.
 
     Those that fit into memory are completed once, others whenever they are read. ``gaps`` tells
-    whether any cell is missing, ``centered`` whether what is expected has a mean.
-
-    Parameters
-    ----------
-    inner : Source
-        Where the samples come from, NaN in the place of missing cells.
-    model : Model, default=None
-        What is expected at first: the median of some of them.
-    cores : ndarray, default=None
-        Those of the samples.
-    bandwidth : float, default=None
-        Of a cell, if some are in doubt: at first, those alone that are gross errors.
+    whether any cell is missing, ``centered`` whether what is expected has a mean. Without a
+    ``model``, the median of some samples is expected at first; with a ``bandwidth``, those cells
+    alone are in doubt that are gross errors.
     """
 
     gaps, centered = True, True
@@ -120,8 +100,6 @@ class CompletedSource(Source):
     ) -> None:
         self.__dict__.update(vars(inner))
         self.inner = inner
-        self.held: Source | None
-        self.teaching: Any
         if model is None:
             # A cell that none of these shows is like a typical one until others tell.
             pilots = inner.take(choose_pilots(self.n_samples, self.sample_shape))
@@ -129,7 +107,9 @@ class CompletedSource(Source):
             model = Model((place - self.origin) / self.unit, None, self.dtype)
             if bandwidth is not None:
                 model = model.doubting(spread_of(pilots - place) / self.unit, GROSS * bandwidth)
-        self.model, self.held, self.teaching = model, None, None
+        self.model = model
+        self.held: Source | None = None
+        self.teaching: Any = None
         self.told: set[str] = set()
         self.cores = np.zeros((self.n_samples, 0), self.dtype) if cores is None else cores
 
@@ -146,7 +126,7 @@ class CompletedSource(Source):
         sample stray on the average, if any is in doubt.
         """
         self.cores = np.empty((self.n_samples, *model.core_shape), self.dtype)
-        keep = self.here and self.n_samples * self.each <= WORTH_HOLDING
+        keep = self.inner.here and self.n_samples * self.each <= WORTH_HOLDING
         rows = np.empty((self.n_samples, *self.sample_shape), self.dtype) if keep else None
         self.strays = np.full(self.n_samples, -np.inf)
         for part in self.inner.map(CoresPass(replace(model, accuracy=ROUGHLY), keep)):
@@ -178,14 +158,6 @@ class CompletedSource(Source):
         if self.held is not None:
             return self.held.reduce(task, **per_sample)
         return self.inner.reduce(CompletedPass(task, self.model), cores=self.cores, **per_sample)
-
-    def fill(self, out: Any, task: Callable[[np.ndarray], np.ndarray]) -> None:
-        """Write what a task makes of every completed block into ``out``."""
-        if self.held is not None:
-            return self.held.fill(out, task)
-        for rows in self.inner.map(CompletedPass(RowsPass(task), self.model), cores=self.cores):
-            for lo, hi, made in rows:
-                out[lo:hi] = made.reshape(hi - lo, *out.shape[1:])
 
     def take(self, indices: np.ndarray) -> np.ndarray:
         """Return chosen samples, completed, in double precision."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -217,21 +218,15 @@ class Judge:
         return group
 
 
-@dataclass(frozen=True)
-class DistanceFrom:
-    """The squared distance of every sample of a block from a place."""
-
-    place: np.ndarray
-
-    def __call__(self, x: np.ndarray) -> np.ndarray:
-        """Measure a few at a time: what is in between stays in the cache."""
-        step = max(1, CACHED // self.place.nbytes)
-        away, d = np.empty(len(x)), np.empty_like(x[:step])
-        with np.errstate(over="ignore", invalid="ignore"):
-            for i in range(0, len(x), step):
-                some = x[i : i + step]
-                away[i : i + step] = row_squares(np.subtract(some, self.place, out=d[: len(some)]))
-        return away
+def squares_from(place: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Return the squared distances of a block from a place; a few at a time, for the cache."""
+    step = max(1, CACHED // place.nbytes)
+    away, d = np.empty(len(x)), np.empty_like(x[:step])
+    with np.errstate(over="ignore", invalid="ignore"):
+        for i in range(0, len(x), step):
+            some = x[i : i + step]
+            away[i : i + step] = row_squares(np.subtract(some, place, out=d[: len(some)]))
+    return away
 
 
 def spatial_median(x: np.ndarray) -> np.ndarray:
@@ -248,7 +243,7 @@ def spatial_median(x: np.ndarray) -> np.ndarray:
 def distances_from(place: np.ndarray, source: Source) -> np.ndarray:
     """Return the squared distances of all samples from a place."""
     place = ((place - source.origin) / source.unit).astype(source.dtype)
-    return np.concatenate(source.reduce(EachPass(DistanceFrom(place))).squares)
+    return np.concatenate(source.reduce(EachPass(partial(squares_from, place))).squares)
 
 
 def rough_distances(source: Source) -> np.ndarray:

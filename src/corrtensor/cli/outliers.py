@@ -1,27 +1,13 @@
 """Which samples are odd, and why; and what to do with their files: outliers, restore."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from corrtensor._base.names import printable
-from corrtensor.cli import options
+from corrtensor.cli import options, steps
 from corrtensor.cli.output import Voice, exit_codes
-from corrtensor.cli.steps import (
-    check_shape,
-    claimed,
-    fit_with_progress,
-    load_model,
-    name_of,
-    open_stack,
-    refuse_beside,
-    samples_of,
-    write_table,
-)
-
-if TYPE_CHECKING:
-    from corrtensor.io import Stack
 
 # Different samples from which something can be said at all, and with some confidence.
 FEWEST, FEW = 3, 20
@@ -62,7 +48,7 @@ def outliers(
     Example: corrtensor outliers faces --csv outliers.csv --report outliers.html
     """
     voice = Voice(as_json, quiet)
-    refuse_beside(model, ranks=ranks != USUAL, cells=cells)
+    steps.refuse_beside(model, ranks=ranks != USUAL, cells=cells)
     chosen, shape = (options.parse_ranks(ranks), cells), options.parse_size(size)
     if contamination is not None and not 0 < contamination <= 0.5:
         raise typer.BadParameter(f"--contamination {contamination}: a share lies in (0, 0.5]")
@@ -70,13 +56,13 @@ def outliers(
         raise typer.BadParameter("--copy-to and --move-to: one of the two")
     if (copy_to or move_to) is not None and not Path(where).is_dir():
         raise typer.BadParameter(f"{where} is no folder: there are no files to copy or move")
-    with exit_codes(voice), claimed(table, report, inputs=[where, model], force=force):
-        subspace = None if model is None else load_model(model)
-        stack = open_stack(voice, where, shape, colour, axis, missing, like=subspace)
+    with exit_codes(voice), steps.claimed(table, report, inputs=[where, model], force=force):
+        subspace = None if model is None else steps.load_model(model)
+        stack = steps.open_stack(voice, where, shape, colour, axis, missing, like=subspace)
         if subspace is not None:
-            check_shape(str(model), subspace, stack, where)
+            steps.check_shape(str(model), subspace, stack, where)
         detector, ranking = ranking_of(voice, subspace, chosen, contamination, stack)
-        names = [name_of(stack, k) for k in range(len(stack))]
+        names = [steps.name_of(stack, k) for k in range(len(stack))]
         said = [(k, names[k], why) for k, why in enumerate(ranking.words(names))]
         rows = [
             (place, *said[k][:2], float(f"{ranking.scores[k]:.6g}"), int(ranking.flagged[k]),
@@ -85,7 +71,7 @@ def outliers(
         ]  # fmt: skip
         if table is not None:
             skipped = [("", "", s.name, "", "", f"skipped: {s.reason}") for s in stack.skipped]
-            write_table(table, COLUMNS, [*rows, *skipped])
+            steps.write_table(table, COLUMNS, [*rows, *skipped])
         if report is not None:
             write_report(voice, report, detector, ranking, stack, where)
         files = {"csv": table, "report": report}
@@ -94,7 +80,7 @@ def outliers(
 
 
 def ranking_of(
-    voice: Voice, subspace: Any, chosen: tuple[Any, bool], share: float | None, stack: "Stack"
+    voice: Voice, subspace: Any, chosen: tuple[Any, bool], share: float | None, stack: "steps.Stack"
 ) -> tuple[Any, Any]:
     """Return a detector, loaded or fitted to the samples, and what it says of them.
 
@@ -107,7 +93,7 @@ def ranking_of(
     from corrtensor.tasks import TensorOutlierDetector, find_duplicates
     from corrtensor.tasks.ranking import rank_samples
 
-    X = samples_of(stack)
+    X = steps.samples_of(stack)
     copies = find_duplicates(X)
     if hasattr(subspace, "offset_"):
         return subspace, rank_samples(subspace, X, copies, own=False)
@@ -124,12 +110,12 @@ def ranking_of(
         own if subspace is None else FrozenEstimator(subspace),
         contamination="auto" if share is None else share,
     )
-    fit_with_progress(voice, "fitting", detector, X)
+    steps.fit_with_progress(voice, "fitting", detector, X)
     return detector, rank_samples(detector, X, copies)
 
 
 def write_report(
-    voice: Voice, path: Path, detector: Any, ranking: Any, stack: "Stack", where: str
+    voice: Voice, path: Path, detector: Any, ranking: Any, stack: "steps.Stack", where: str
 ) -> None:
     """Write the page with the pictures."""
     from corrtensor.report.outlier_page import write_outlier_page
@@ -138,7 +124,7 @@ def write_report(
         write_outlier_page(
             path,
             detector,
-            samples_of(stack),
+            steps.samples_of(stack),
             ranking,
             names=stack.names,
             skipped=[(entry.name, entry.reason) for entry in stack.skipped],
@@ -163,7 +149,7 @@ def tell(
     rows: list[Any],
     ranking: Any,
     names: list[str],
-    stack: "Stack",
+    stack: "steps.Stack",
     files: dict[str, Path | None],
 ) -> None:
     """Print the most unusual samples, the copies, and which files were written."""

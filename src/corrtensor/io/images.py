@@ -78,6 +78,8 @@ def open_folder(
     for name in names:
         try:
             headers[name] = read_header(folder / name, folder)
+        except ImportError:
+            raise
         except Exception as error:
             skipped.append(Skipped(name, reason(error, folder / name)))
     refuse_none(folder, headers, skipped)

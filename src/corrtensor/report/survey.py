@@ -52,12 +52,13 @@ class Survey:
     ``order`` has all samples, the most unusual first; ``drawn`` those in charts, in order of their
     numbers, and ``tiles`` a small picture of each of these. ``core_energy`` is the weighted mean
     square of every entry of the cores, ``energy`` that of the samples less the mean. ``torn`` tells
-    whether cells of the samples may be replaced.
+    whether cells of the samples may be replaced; ``weights`` are all 1 for a method without.
     """
 
     subspace: Subspace
     source: Source
     distances: Distances
+    weights: np.ndarray
     painter: Painter
     order: np.ndarray
     drawn: np.ndarray
@@ -65,12 +66,6 @@ class Survey:
     core_energy: np.ndarray
     energy: float
     torn: bool
-
-    @property
-    def weights(self) -> np.ndarray:
-        """Weights of the samples; all 1 for a method without."""
-        w = self.distances.weights
-        return np.ones(self.source.n_samples) if w is None else w
 
 
 def survey(model: Any, X: Any) -> Survey:
@@ -100,7 +95,8 @@ def survey(model: Any, X: Any) -> Survey:
         tiles += [painter.sample(s, painter.limits_for(s), side) for s in shown]
     total = float(weights.sum())
     energies = squares / total, energy / total
-    return Survey(subspace, source, measured, painter, order, drawn, tiles, *energies, torn)
+    seen = subspace, source, measured, weights, painter
+    return Survey(*seen, order, drawn, tiles, *energies, torn)
 
 
 def choose_drawn(order: np.ndarray) -> np.ndarray:

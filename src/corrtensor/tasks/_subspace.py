@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from corrtensor._base.gaps import with_gaps
+from corrtensor._base.gaps import OnDisk, with_gaps
 from corrtensor._engine.arrays.dask_lazy import is_dask
 from corrtensor._engine.arrays.disk import unmapped
 from corrtensor._engine.containers import bare
@@ -112,31 +112,20 @@ def filled(subspace: Any, X: Any) -> Any:
         return X
     X = unmapped(X)
     if is_on_disk(X):
-        return Filled(subspace, X)
+        return Filled(X, subspace)
     rows = torn(subspace, X)
     gaps = np.isnan(rows)
     return np.where(gaps, subspace.repair(X), rows) if gaps.any() else rows
 
 
 @dataclass(frozen=True, eq=False)
-class Filled:
+class Filled(OnDisk):
     """Samples on disk, their missing cells filled in by a subspace."""
 
     subspace: Any
-    X: Any
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """As of the samples."""
-        return tuple(int(a) for a in self.X.shape)
-
-    @property
-    def dtype(self) -> np.dtype:
-        """Of what is read."""
-        return as_float(np.dtype(self.X.dtype))
 
     def __getitem__(self, rows: Any) -> Any:
-        return filled(self.subspace, np.asanyarray(self.X[rows]))
+        return filled(self.subspace, np.asanyarray(self.array[rows]))
 
 
 def differences(subspace: Any, X: Any) -> np.ndarray:

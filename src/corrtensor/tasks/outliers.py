@@ -146,7 +146,7 @@ class TensorOutlierDetector(OutlierMixin, BaseEstimator):
             scores = -np.asarray(self.score_samples(X))
             if isinstance(share, str):
                 place = len(scores) - 1 - int(FALSE_ALARMS * len(scores))
-                cut = min(1.0, np.partition(scores, place)[place])
+                cut = min(1.0, np.partition(scores, place)[place] or 1.0)
             else:
                 cut = np.percentile(scores, 100 * (1 - share))
             self.offset_ = -clear_of(scores, float(cut))
