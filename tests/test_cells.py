@@ -3,6 +3,7 @@
 import traceback
 import warnings
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from sklearn.model_selection import GridSearchCV
 import corrtensor as ct
 from corrtensor._engine.arrays.source import plain
 from corrtensor._robust.cells import ROUGHLY, Model
+from corrtensor._robust.completed import CompletedSource
 from corrtensor._robust.completion import PULLS
 from corrtensor._robust.isolation import Split
 from corrtensor._robust.search import Judge
@@ -102,8 +104,11 @@ def test_the_likeliest_core_is_that_of_the_normal_equations(make_samples, ranks_
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.6])
 @pytest.mark.parametrize("cells", [False, True])
-def test_the_objective_never_rises(make_samples, ranks_of, order, share, cells):
+def test_the_objective_never_rises(make_samples, ranks_of, order, share, cells, monkeypatch):
     X, _ = spoil(make_samples(order, n=80), missing=share)
+    sources = [SimpleNamespace(unseen=None)]
+    settle = CompletedSource.settle
+    monkeypatch.setattr(CompletedSource, "settle", lambda s, *a: sources.append(s) or settle(s, *a))
     ranks = 1 if cells else ranks_of[order]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -116,6 +121,8 @@ def test_the_objective_never_rises(make_samples, ranks_of, order, share, cells):
     assert_allclose(model.residuals_, s, rtol=1e-5, atol=1e-7 * s.max())
     assert_allclose(model.residuals(X), model.residuals_, rtol=1e-6, atol=1e-8 * s.max())
     kept = model.weights_ > 0
+    if (unseen := sources[-1].unseen) is not None:
+        s = s + unseen.beside(model.factors_)
     assert_allclose(model.objective_[-1], model.loss_.value(s)[kept].sum(), rtol=1e-5)
 
 

@@ -269,6 +269,9 @@ class MultilinearSubspace(CallbackSupportMixin, PartialFit, CellMethods):
             counted = times(solution.weights, weight)
             squares = self._learn_cores(source, counted, solution.state.energies)
             self._learn_variances(squares, counted)
+            if (unseen := getattr(source, "unseen", None)) is not None:
+                # Those of the samples as they were completed, as of new ones.
+                self.residuals_ = self.residuals_ - source.unit**2 * unseen.beside(self.factors_)
         return solution
 
     def _solve(self, source: Source, weight: np.ndarray | None, options: Options) -> Solution:

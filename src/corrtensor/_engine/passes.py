@@ -166,13 +166,17 @@ class RawPass:
             if not self.again:
                 part.norms.append(checked_squares(x, lo))
                 first = weighted_sum(w, x)
-            second = {}
-            for n in self.modes:
-                A = unfold(x, n)
-                own = not np.may_share_memory(A, x)
-                second[n] = scatter(A, self.sketches.get(n), w, own=own)
-            part.sums.add(float(w.sum()), first, second)
+            part.sums.add(float(w.sum()), first, self.scatters(x, w))
         return part
+
+    def scatters(self, x: np.ndarray, w: np.ndarray | None = None) -> dict[int, np.ndarray]:
+        """Return the weighted scatters of samples."""
+        second = {}
+        for n in self.modes:
+            A = unfold(x, n)
+            own = not np.may_share_memory(A, x)
+            second[n] = scatter(A, self.sketches.get(n), w, own=own)
+        return second
 
 
 @dataclass(frozen=True)
@@ -251,17 +255,18 @@ class Projection:
 
 @dataclass(frozen=True)
 class ResidualPass:
-    """Squared residuals alone."""
+    """Squared residuals alone; ``unseen`` is what the gaps of samples are expected to add."""
 
     at: Projection
 
-    def __call__(self, blocks: Blocks, norms: np.ndarray | None = None) -> Part:
+    def __call__(self, blocks: Blocks, norms: np.ndarray | None = None, unseen: Any = None) -> Part:
         """Measure one chunk."""
         part = Part()
         for lo, hi, x in blocks:
             squares = checked_squares(x, lo) if norms is None else norms[lo:hi]
+            s = self.at.residuals(x, squares)
             part.norms.append(squares)
-            part.squares.append(self.at.residuals(x, squares))
+            part.squares.append(s if unseen is None else s + unseen[lo:hi])
         return part
 
 
@@ -287,6 +292,7 @@ class SweepPass:
         log_prior: np.ndarray | None = None,
         weights: np.ndarray | None = None,
         squares: np.ndarray | None = None,
+        unseen: np.ndarray | None = None,
     ) -> Part:
         """Measure and add up one chunk."""
         part = Part()
@@ -303,6 +309,7 @@ class SweepPass:
                 else:
                     assert norms is not None  # noqa: S101
                     s = self.at.residuals(x, norms[lo:hi], A, self.mode)
+                    s = s if unseen is None else s + unseen[lo:hi]
                 log_w = self.loss.log_weight(s * self.unit**2)
                 if log_prior is not None:
                     log_w = log_w + log_prior[lo:hi]
@@ -316,3 +323,7 @@ class SweepPass:
             S = scatter(A, self.sketch, w, own=not np.may_share_memory(A, x))
             part.sums.add(float(w.sum()), first, {self.mode: S})
         return part
+
+    def scatters(self, x: np.ndarray) -> dict[int, np.ndarray]:
+        """Return the scatter of samples."""
+        return {self.mode: scatter(fibres(x, self.at.U, self.mode), self.sketch)}

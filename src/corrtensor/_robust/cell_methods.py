@@ -90,9 +90,9 @@ class CellMethods(SubspaceTransformer):
         teaching = mark(None if alike else weight), bandwidth
         if source.teaching == teaching:
             return None
-        made, stray = learned(source, ranks, weight, bandwidth, judge)
+        made, stray, hidden = learned(source, ranks, weight, bandwidth, judge)
         self.completion_ = made
-        source.settle(made.model(source.origin, source.unit, source.dtype), teaching)
+        source.settle(made.model(source.origin, source.unit, source.dtype), teaching, hidden)
         if made.scale is not None:
             self.cell_scale_ = made.scale
         return stray

@@ -23,6 +23,7 @@ from corrtensor._engine.shapes import refuse_infinite
 from corrtensor._engine.weights import times
 from corrtensor._robust.cells import GROSS, ROUGHLY, Model, repaired
 from corrtensor._robust.spread import spread_of
+from corrtensor._robust.unseen import Unseen
 
 # Samples are taken in pieces of so many bytes.
 PIECE = 1 << 22
@@ -47,7 +48,8 @@ class CompletedPass:
 
 @dataclass(frozen=True, eq=False)
 class CoresPass:
-    """The cores of samples, with their places, and how far their cells stray, if any is in doubt.
+    """The cores of samples, with their places, how far their cells stray, if any is in doubt, and
+    how many are missing.
 
     If asked, also the samples completed by them.
     """
@@ -55,13 +57,14 @@ class CoresPass:
     model: Model
     whole: bool
 
-    def __call__(self, blocks: Blocks) -> list[tuple[int, int, np.ndarray, Any, Any]]:
+    def __call__(self, blocks: Blocks) -> list[tuple[int, int, np.ndarray, Any, np.ndarray, Any]]:
         """Find them in one chunk."""
         done = []
         for lo, hi, x in blocks:
             Z, block = self.model.found(x, lo)
             away = None if self.model.width is None else self.model.strays(x, block.expected)
-            done.append((lo, hi, Z, away, block.x if self.whole else None))
+            gaps = np.count_nonzero(block.missing.reshape(len(x), -1), axis=1)
+            done.append((lo, hi, Z, away, gaps, block.x if self.whole else None))
         return done
 
 
@@ -110,6 +113,7 @@ class CompletedSource(Source):
         self.model = model
         self.held: Source | None = None
         self.teaching: Any = None
+        self.unseen: Unseen | None = None
         self.told: set[str] = set()
         self.cores = np.zeros((self.n_samples, 0), self.dtype) if cores is None else cores
 
@@ -119,25 +123,27 @@ class CompletedSource(Source):
             self.told.add(words)
             warnings.warn(words.format(**values), UserWarning, stacklevel=10)
 
-    def settle(self, model: Model, teaching: Any) -> None:
+    def settle(self, model: Model, teaching: Any, hidden: np.ndarray | None = None) -> None:
         """Complete all samples by a model from now on; those that fit into memory only once.
 
-        ``teaching`` tells what it was learned from; ``strays`` is then how far the cells of each
-        sample stray on the average, if any is in doubt.
+        ``teaching`` tells what it was learned from, ``hidden`` what a missing cell hides, if it
+        matters; ``strays`` is then how far the cells of each sample stray on the average, if any is
+        in doubt.
         """
         self.cores = np.empty((self.n_samples, *model.core_shape), self.dtype)
         keep = self.inner.here and self.n_samples * self.each <= WORTH_HOLDING
         rows = np.empty((self.n_samples, *self.sample_shape), self.dtype) if keep else None
-        self.strays = np.full(self.n_samples, -np.inf)
+        self.strays, gaps = np.full(self.n_samples, -np.inf), np.empty(self.n_samples)
         for part in self.inner.map(CoresPass(replace(model, accuracy=ROUGHLY), keep)):
-            for lo, hi, Z, away, x in part:
-                self.cores[lo:hi] = Z
+            for lo, hi, Z, away, gone, x in part:
+                self.cores[lo:hi], gaps[lo:hi] = Z, gone
                 if away is not None:
                     self.strays[lo:hi] = away
                 if rows is not None:
                     rows[lo:hi] = x * self.unit + self.origin
         self.model, self.teaching = model, teaching
         self.held = None if rows is None else self.around(rows)
+        self.unseen = None if hidden is None else Unseen(hidden.astype(self.dtype), gaps)
 
     @property
     def each(self) -> int:
@@ -154,7 +160,12 @@ class CompletedSource(Source):
                 yield start, stop, self.model.complete(x, self.cores[start:stop], first=start).x
 
     def reduce(self, task: Callable[..., Part], **per_sample: np.ndarray | None) -> Part:
-        """Run a pass over the samples as they are completed."""
+        """Run a pass over the samples as they are completed, as if these were whole."""
+        if self.unseen is not None:
+            return self.unseen.reduce(self._reduce, task, **per_sample)
+        return self._reduce(task, **per_sample)
+
+    def _reduce(self, task: Callable[..., Part], **per_sample: np.ndarray | None) -> Part:
         if self.held is not None:
             return self.held.reduce(task, **per_sample)
         return self.inner.reduce(CompletedPass(task, self.model), cores=self.cores, **per_sample)

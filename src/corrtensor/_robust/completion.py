@@ -15,9 +15,10 @@ from typing import cast
 import numpy as np
 
 from corrtensor._engine.arrays.source import Source, plain
+from corrtensor._engine.passes import by_sample
 from corrtensor._engine.ranks import FIRST_SHARE, Rank
 from corrtensor._engine.state import State
-from corrtensor._robust.cells import Model
+from corrtensor._robust.cells import ROUGHLY, Model
 from corrtensor._robust.completed import CompletedSource
 from corrtensor._robust.isolation import Split, Splits
 from corrtensor._robust.learning import FEWEST, LONG, Guess, Learner, drawn_from
@@ -36,6 +37,8 @@ TRIED, HIDDEN, SURELY = 100, 0.05, 2.0
 HIDING = 618033988
 # How many times its cost a core may have where a sample is looked at by itself.
 PULLS = (1.0, 3.0, 10.0)
+# What a missing cell hides is added to what is summed up if it is so many times the noise.
+MORE = 2.0
 # A cell of less weight is in doubt.
 TRUSTED = 0.5
 # Bandwidth of a cell in robust standard deviations.
@@ -183,6 +186,30 @@ def pull_of(learner: Learner, guess: Guess, bandwidth: float | None) -> float:
     return PULLS[best]
 
 
+def hidden_by(learner: Learner, guess: Guess, bandwidth: float | None) -> np.ndarray | None:
+    """Return what missing cells hide, if it is more than noise: a few samples tell.
+
+    Of a sample, completed, what the next one misses is hidden and told by the rest; returned are
+    the errors, scaled to one missing cell.
+    """
+    x, gone = learner.x, np.isnan(learner.x)
+    gaps = np.count_nonzero(gone.reshape(len(x), -1), axis=1)
+    model, simple = learner.model(guess, bandwidth), replace(guess.model, accuracy=ROUGHLY)
+    y = model.complete_by(x, guess.expected, model.spread(x, guess.expected), 0).x
+
+    def errors(some: slice) -> np.ndarray:
+        which = np.flatnonzero(gaps)[some]
+        whole = y[which - 1]
+        told = simple.found(np.where(gone[which], np.nan, whole))[1].expected
+        share = np.sqrt(learner.weights[which] / (learner.weights[which] @ gaps[which]))
+        return np.where(gone[which], by_sample(share, x) * (whole - told), 0)
+
+    few = slice(None, None, max(1, len(x) // FEWEST))
+    if not gaps.any() or np.square(errors(few)).sum() <= MORE * guess.noise:
+        return None
+    return errors(slice(None))
+
+
 def apart(
     learner: Learner,
     guess: Guess,
@@ -224,10 +251,11 @@ def learned(
     weights: np.ndarray | None,
     bandwidth: float | None = None,
     judge: Judge | None = None,
-) -> tuple[Completion, Stray | None]:
+) -> tuple[Completion, Stray | None, np.ndarray | None]:
     """Learn what is expected of samples from some of those that count.
 
-    A group of them whose cells stray as a whole does not teach, if ``judge`` rejects it.
+    A group of them whose cells stray as a whole does not teach, if ``judge`` rejects it. Returned
+    are also that group, and what missing cells hide.
     """
     learner, shape = drawn_from(source, ranks, weights), source.sample_shape
     own = numbers_of(learner, ranks, bandwidth is not None)
@@ -269,7 +297,8 @@ def learned(
     assert guess.model.factors is not None  # noqa: S101
     made = Completion(mean, guess.model.factors, np.asarray(guess.model.prior))
     made = replace(made, pull=pull_of(learner, guess, bandwidth))
+    hidden = hidden_by(learner, guess, bandwidth)
     if bandwidth is None:
-        return made, None
+        return made, None, hidden
     scale = source.unit * learner.scale(guess).astype(np.float64)
-    return replace(made, scale=scale, bandwidth=bandwidth), stray
+    return replace(made, scale=scale, bandwidth=bandwidth), stray, hidden

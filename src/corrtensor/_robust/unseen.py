@@ -1,0 +1,49 @@
+"""What completed samples hide: they vary less than whole ones, by what none of their cells tells.
+
+Added to scatters and residuals of completed samples, it makes them those that are to be expected
+of whole ones (``docs/method.md``, section 13).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from corrtensor._engine.passes import Part, RawPass, ResidualPass, SweepPass
+from corrtensor._engine.products import Factors, project, row_squares
+
+
+@dataclass(frozen=True, eq=False)
+class Unseen:
+    """Errors of what was foretold in gaps, and how large the gaps of all samples are.
+
+    The scatter of ``rows`` is what one missing cell hides; ``gaps`` are the cells of every sample
+    that are missing, those in doubt in part.
+    """
+
+    rows: np.ndarray
+    gaps: np.ndarray
+
+    def beside(self, factors: Factors) -> np.ndarray:
+        """Return by how much the squared residuals of whole samples are expected to be larger."""
+        cores = project(
+            self.rows, [None if U is None else U.astype(self.rows.dtype) for U in factors]
+        )
+        return float((row_squares(self.rows) - row_squares(cores)).sum()) * self.gaps
+
+    def reduce(self, run: Callable[..., Part], task: Any, **per_sample: Any) -> Part:
+        """Run a pass, and make its residuals and scatters those of whole samples."""
+        if isinstance(task, ResidualPass | SweepPass) and per_sample.get("weights") is None:
+            per_sample["unseen"] = self.beside(task.at.factors)
+        part = run(task, **per_sample)
+        if isinstance(task, RawPass | SweepPass):
+            w = per_sample.get("weights")
+            if w is None and part.log_weights:
+                w = np.exp(np.concatenate(part.log_weights) - part.sums.shift)
+            gone = float(self.gaps.sum() if w is None else w @ self.gaps)
+            for n, S in task.scatters(self.rows).items():
+                part.sums.second[n] += gone * S
+        return part

@@ -1,0 +1,121 @@
+"""What missing blocks hide is put back into what is added up: completed samples vary too little."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.fft import idctn
+
+import corrtensor as ct
+from corrtensor._engine.arrays.source import Source
+from corrtensor._engine.passes import RawPass, ResidualPass, SweepPass
+from corrtensor._robust import completion
+from corrtensor._robust.completed import CompletedSource
+from corrtensor._robust.unseen import Unseen
+from corrtensor.losses import Correntropy, Power
+
+SHAPES = {1: (12,), 2: (7, 6), 3: (5, 4, 3)}
+
+
+def with_blocks(X, rng, share=0.45):
+    """Hide a block of each sample, at a place of its own."""
+    Y = X.copy()
+    sides = [max(1, round(share * a)) for a in X.shape[1:]]
+    for y in Y:
+        corner = [rng.integers(a - b + 1) for a, b in zip(y.shape, sides, strict=True)]
+        y[tuple(slice(c, c + b) for c, b in zip(corner, sides, strict=True))] = np.nan
+    return Y
+
+
+def smooth(n, rng):
+    """Samples with the spectrum of natural images: what is in a block, others do not tell."""
+    size = 1 / (1 + np.add.outer(np.arange(20.0), np.arange(18.0))) ** 1.5
+    return idctn(size * rng.normal(size=(n, 20, 18)), axes=(1, 2), norm="ortho")
+
+
+def left_out(model, X):
+    d = X - model.mean_
+    U, V = model.factors_
+    return np.square(d - U @ (U.T @ d @ V) @ V.T).sum()
+
+
+@pytest.mark.parametrize("order", SHAPES)
+@pytest.mark.parametrize("robust", [False, True])
+def test_sums_are_those_of_whole_samples_on_the_average(order, robust):
+    """Beside samples that were really moved to and fro by what gaps hide, all of them added up."""
+    rng, shape, n, m = np.random.default_rng(order), SHAPES[order], 9, 4
+    x, rows, gaps = (
+        rng.normal(size=(n, *shape)),
+        rng.normal(size=(m, *shape)),
+        rng.integers(0, 4, n),
+    )
+    source = CompletedSource(Source(x, origin=np.zeros(shape), unit=1.0))
+    source.unseen = Unseen(rows, gaps.astype(float))
+    moves = np.sqrt(m * gaps).reshape(n, 1, *[1] * order) * np.concatenate([rows, -rows])
+    moved = (x[:, None] + moves).reshape(-1, *shape)
+    plain = Source(moved, origin=np.zeros(shape), unit=1.0)
+    factors = tuple(np.linalg.qr(rng.normal(size=(a, 2)))[0] for a in shape)
+    at = source.at(rng.normal(size=shape), factors)
+
+    s = np.concatenate(source.reduce(ResidualPass(at)).squares)
+    each = np.concatenate(plain.reduce(ResidualPass(at)).squares).reshape(n, -1)
+    assert_allclose(s, each.mean(axis=1), rtol=1e-10)
+
+    loss = Correntropy(scale=float(np.median(s))) if robust else Power(2)
+    norms = np.square(x).reshape(n, -1).sum(axis=1)
+    w = np.exp(loss.log_weight(s))
+    for mode in range(order):
+        part = source.reduce(SweepPass(at, mode, loss), norms=norms)
+        assert_allclose(np.concatenate(part.squares), s, rtol=1e-10)
+        weighed = source.reduce(SweepPass(at, mode), weights=w)
+        wanted = plain.reduce(SweepPass(at, mode), weights=np.repeat(w / (2 * m), 2 * m))
+        assert_allclose(weighed.sums.second[mode], wanted.sums.second[mode], rtol=1e-9)
+        total = np.exp(part.sums.shift) * part.sums.second[mode]
+        assert_allclose(total, wanted.sums.second[mode], rtol=1e-9)
+    modes = tuple(range(order))
+    raw, wanted = source.reduce(RawPass(modes)), plain.reduce(RawPass(modes))
+    for mode in modes:
+        assert_allclose(raw.sums.second[mode], wanted.sums.second[mode] / (2 * m), rtol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_missing_blocks_bend_the_subspace_less(seed, monkeypatch):
+    """Half as much as if completed samples are taken for whole ones."""
+    rng = np.random.default_rng(seed)
+    X = smooth(700, rng)
+    Y = with_blocks(X[:300], rng)
+
+    def excess(x):
+        return left_out(ct.CorrTensor((6, 6)).fit(x), X[300:]) / whole - 1
+
+    whole = left_out(ct.CorrTensor((6, 6)).fit(X[:300]), X[300:])
+    found = excess(Y)
+    monkeypatch.setattr(completion, "hidden_by", lambda *_: None)
+    assert found < 0.7 * excess(Y)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("name", ["Corr-Tensor", "MPCA", "GLRAM", "R1-Tensor"])
+def test_the_objective_never_rises_with_blocks(name):
+    rng = np.random.default_rng(3)
+    Y = with_blocks(smooth(120, rng), rng)
+    model = ct.make(name, (4, 4), max_iter=30, tol=0).fit(Y)
+    assert len(model.objective_) == 30
+    assert np.diff(model.objective_).max() <= 1e-12 * model.objective_[0]
+
+
+def test_residuals_are_those_of_the_completed_samples():
+    """Of samples of the fit and of others alike: what is hidden counts in weights alone."""
+    rng = np.random.default_rng(3)
+    Y = with_blocks(smooth(120, rng), rng)
+    model = ct.CorrTensor((4, 4)).fit(Y)
+    assert_allclose(model.residuals_, model.residuals(Y), rtol=1e-5)
+
+
+def test_gaps_that_the_rest_tells_change_nothing(monkeypatch):
+    """Single missing cells hide no more than noise."""
+    rng = np.random.default_rng(3)
+    X = smooth(120, rng)
+    Y = np.where(rng.random(X.shape) < 0.3, np.nan, X)
+    model = ct.CorrTensor((6, 6)).fit(Y)
+    monkeypatch.setattr(completion, "hidden_by", lambda *_: None)
+    np.testing.assert_array_equal(model.mean_, ct.CorrTensor((6, 6)).fit(Y).mean_)
