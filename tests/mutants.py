@@ -32,6 +32,49 @@ class Fault:
 
 
 FAULTS = [
+    # what completed samples hide
+    Fault(
+        "hidden: residuals leave it out",
+        "_robust/unseen.py",
+        'per_sample["unseen"] = self.beside(task.at.factors)',
+        'per_sample["unseen"] = 0 * self.gaps',
+        "unseen",
+    ),
+    Fault(
+        "hidden: every sample has as many gaps",
+        "_robust/unseen.py",
+        "w @ self.gaps",
+        "w.sum() * self.gaps.mean()",
+        "unseen",
+    ),
+    Fault(
+        "hidden: single missing cells hide something, too",
+        "_robust/completion.py",
+        "MORE = 2.0",
+        "MORE = 0.0",
+        "unseen",
+    ),
+    Fault(
+        "hidden: errors count for all cells of a gap",
+        "_robust/completion.py",
+        "(learner.weights[which] @ gaps[which])",
+        "learner.weights[which].sum()",
+        "unseen",
+    ),
+    Fault(
+        "hidden: bad cells of others are taken for it",
+        "_robust/completion.py",
+        "y = model.complete_by(x, guess.expected, model.spread(x, guess.expected), 0).x",
+        "y = np.where(gone, guess.expected, x)",
+        "unseen",
+    ),
+    Fault(
+        "hidden: residuals of the fit keep it",
+        "subspace.py",
+        "self.residuals_ - source.unit**2 * unseen",
+        "self.residuals_ - 0 * unseen",
+        "unseen",
+    ),
     # cells
     Fault(
         "doubted cells are moved to the other side of what is expected",

@@ -98,7 +98,7 @@ def test_missing_blocks_bend_the_subspace_less(seed, monkeypatch):
 def test_the_objective_never_rises_with_blocks(name):
     rng = np.random.default_rng(3)
     Y = with_blocks(smooth(120, rng), rng)
-    model = ct.make(name, (4, 4), max_iter=30, tol=0).fit(Y)
+    model = ct.make(name, (6, 6), max_iter=30, tol=0).fit(Y)
     assert len(model.objective_) == 30
     assert np.diff(model.objective_).max() <= 1e-12 * model.objective_[0]
 
@@ -107,7 +107,7 @@ def test_residuals_are_those_of_the_completed_samples():
     """Of samples of the fit and of others alike: what is hidden counts in weights alone."""
     rng = np.random.default_rng(3)
     Y = with_blocks(smooth(120, rng), rng)
-    model = ct.CorrTensor((4, 4)).fit(Y)
+    model = ct.CorrTensor((6, 6)).fit(Y)
     assert_allclose(model.residuals_, model.residuals(Y), rtol=1e-5)
 
 
@@ -118,4 +118,45 @@ def test_gaps_that_the_rest_tells_change_nothing(monkeypatch):
     Y = np.where(rng.random(X.shape) < 0.3, np.nan, X)
     model = ct.CorrTensor((6, 6)).fit(Y)
     monkeypatch.setattr(completion, "hidden_by", lambda *_: None)
-    np.testing.assert_array_equal(model.mean_, ct.CorrTensor((6, 6)).fit(Y).mean_)
+    for U, V in zip(model.factors_, ct.CorrTensor((6, 6)).fit(Y).factors_, strict=True):
+        np.testing.assert_array_equal(U, V)
+
+
+@pytest.mark.parametrize("where", ["not held", "memmap", "dask"])
+def test_blocks_wherever_the_samples_are(where, tmp_path, monkeypatch):
+    rng = np.random.default_rng(3)
+    Y = with_blocks(smooth(150, rng), rng)
+    held = ct.CorrTensor((6, 6)).fit(Y)
+    monkeypatch.setattr("corrtensor._robust.completed.WORTH_HOLDING", 1000)
+    X = Y
+    if where == "memmap":
+        np.save(tmp_path / "x.npy", Y)
+        X = np.load(tmp_path / "x.npy", mmap_mode="r")
+    elif where == "dask":
+        X = pytest.importorskip("dask.array").from_array(Y, chunks=(40, -1, -1))
+    other = ct.CorrTensor((6, 6), block_size=30).fit(X)
+    assert_allclose(other.mean_, held.mean_, atol=1e-8)
+    for U, V in zip(other.factors_, held.factors_, strict=True):
+        assert_allclose(U @ U.T, V @ V.T, atol=1e-8)
+    assert_allclose(other.objective_, held.objective_, rtol=1e-8)
+    assert_allclose(other.residuals_, held.residuals_, rtol=1e-7)
+
+
+def test_bad_cells_of_others_are_not_what_gaps_hide():
+    """Where some cells are gross errors, blocks hide as much as they do without."""
+    rng = np.random.default_rng(3)
+    X = smooth(150, rng)
+    Y = with_blocks(X, rng)
+    torn = np.where(rng.random(X.shape) < 0.01, 30.0, Y)
+    one, other = (hidden_in(y) for y in (Y, np.where(np.isnan(Y), Y, torn)))
+    assert 0.8 < np.square(other).sum() / np.square(one).sum() < 1.25
+
+
+def hidden_in(Y):
+    """Return what a missing cell is found to hide beside doubted ones."""
+    seen = []
+    with pytest.MonkeyPatch.context() as patch:
+        made = completion.hidden_by
+        patch.setattr(completion, "hidden_by", lambda *a: seen.append(made(*a)) or seen[-1])
+        ct.CorrTensor((4, 4), cells=True).fit(Y)
+    return seen[-1]
