@@ -1,5 +1,6 @@
 """Bad and missing cells: the completed blocks against a literal loop, descent, recovery."""
 
+import re
 import traceback
 import warnings
 from dataclasses import replace
@@ -1005,3 +1006,38 @@ def test_a_fifth_of_gross_cells_in_every_row_leaves_the_subspace(seed):
         for model in (ct.CorrTensor(8).fit(X), ct.CorrTensor(8, cells=True).fit(Y))
     ]
     assert angles[1] < 1.5 * angles[0]
+
+
+def test_single_precision_holds_fill_values_in_every_other_sample():
+    """By the same numbers in double precision, where nothing overflows."""
+    rng = np.random.default_rng(0)
+    A = rng.normal(size=(200, 3)) @ rng.normal(size=(3, 15)) + 0.1 * rng.normal(size=(200, 15))
+    A, filled = A.astype(np.float32), rng.random(A.shape) < 0.05
+    X = np.where(filled, np.float32(9.96921e36), A)
+    single = ct.CorrTensor(3, cells=True).fit(X)
+    double = ct.CorrTensor(3, cells=True).fit(X.astype(float))
+    assert_allclose(single.weights_, double.weights_, atol=1e-4)
+    assert_array_equal(single.cell_weights(X) < 0.5, filled)
+    assert_allclose(single.repair(X), double.repair(X.astype(float)), atol=1e-3)
+
+
+@pytest.mark.parametrize("cells", [True, False])
+@pytest.mark.parametrize("share", [0.002, 0.02])
+def test_huge_cells_of_single_precision_warn_of_nothing(cells, share):
+    X = ct.datasets.load_faces().images[:100].astype(np.float32)
+    X[np.random.default_rng(0).random(X.shape) < share] = 1e20
+    model = ct.CorrTensor((5, 5), cells=cells).fit(X)
+    assert np.isfinite(model.transform(X)).all()
+
+
+@pytest.mark.parametrize(("dtype", "huge"), [("f8", "1e+150"), ("f8", "1e+300"), ("f4", "3e+38")])
+def test_a_cell_that_cannot_be_squared_is_bad_or_named(dtype, huge):
+    good = ct.datasets.load_faces().images[:100].astype(dtype)
+    X = good.copy()
+    X[7, 3, 3] = float(huge)
+    model = ct.CorrTensor((5, 5), cells=True).fit(X)
+    assert model.cell_weights(X)[7, 3, 3] == 0
+    assert abs(model.repair(X)[7, 3, 3] - good[7, 3, 3]) < 0.1
+    said = f"sample 7 is too large .* it holds {re.escape(huge)}; .* missing_values"
+    with pytest.raises(ValueError, match=said):
+        ct.CorrTensor((5, 5)).fit(good).repair(X)

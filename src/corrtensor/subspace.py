@@ -317,6 +317,7 @@ class MultilinearSubspace(CallbackSupportMixin, PartialFit, CellMethods):
         # Without a mean, the origin itself is the centre, and must not be moved.
         origin = None if self.center is not None else np.zeros(self.sample_shape_)
         how = {"n_jobs": self.n_jobs, "block_size": self.block_size, "missing": missing}
+        how["doubtful"] = bool(getattr(self, "cells", False))
         make = partial(source_of, X, origin=origin, **how)
         return make() if missing else shared(self._memory, make)
 

@@ -146,6 +146,17 @@ def refuse_infinite(X: np.ndarray, *, first: int = 0, at: np.ndarray | None = No
         )
 
 
+def refuse_large(X: np.ndarray, *, first: int = 0) -> None:
+    """Raise a ``ValueError`` that names the sample with the largest number, and this."""
+    rows = np.nan_to_num(X.reshape(len(X), -1))
+    place = int(np.abs(rows).argmax())
+    raise ValueError(
+        f"sample {first + place // rows.shape[1]} is too large to be squared beside the others: it "
+        f"holds {rows.flat[place]!s}; if that stands for a missing cell, give it as "
+        "missing_values; if not, scale the samples, or leave it out"
+    )
+
+
 def counted(bad: np.ndarray, first: int, at: np.ndarray | None) -> str:
     """Return in words how many samples are bad, and which is the first."""
     worst = first + int(bad.argmax()) if at is None else at[bad.argmax()]
