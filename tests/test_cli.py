@@ -1004,3 +1004,8 @@ def test_a_missing_pillow_is_a_missing_package(folder, monkeypatch):
     said = run("fit", folder, expect=2).stderr
     assert "needs pillow: pip install 'corrtensor[io]'" in said
     assert "skipped" not in said
+
+
+def test_bad_pixels_are_marked_in_reports_alone(folder):
+    told = run("outliers", folder, "--cells", expect=2)
+    assert "--cells marks bad pixels in a report: give --report" in boxed(told)

@@ -49,6 +49,8 @@ def outliers(
     """
     voice = Voice(as_json, quiet)
     steps.refuse_beside(model, ranks=ranks != USUAL, cells=cells)
+    if cells and report is None:
+        raise typer.BadParameter("--cells marks bad pixels in a report: give --report as well")
     chosen, shape = (options.parse_ranks(ranks), cells), options.parse_size(size)
     if contamination is not None and not 0 < contamination <= 0.5:
         raise typer.BadParameter(f"--contamination {contamination}: a share lies in (0, 0.5]")
