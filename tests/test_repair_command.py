@@ -133,7 +133,9 @@ def test_what_cannot_occur_stands_for_nothing(tmp_path, scenes):
     np.save(x, np.rint(scenes[0] * 255).astype(np.uint8))
     for line in (["outliers", x], ["repair", x, "-o", tmp_path / "y.npy"]):
         said = run(*line, "--missing", "-9999", expect=1)
-        assert "-9999.0 cannot occur in X, which holds uint8" in " ".join(said.output.split())
+        assert "-9999.0 cannot occur in X, which holds uint8" in " ".join(
+            said.output.split()
+        )
 
 
 def test_samples_without_a_cell_have_no_outliers(tmp_path):
@@ -267,3 +269,12 @@ def test_it_says_what_shades_stand_for(tmp_path):
     # Most cells come back as they were.
     assert np.median(np.abs(X.min() + back / 65535 * np.ptp(X) - X)) < np.ptp(X) / 65535
     assert "black" not in run("repair", tmp_path / "x.npy", "-o", tmp_path / "y.npy").stderr
+
+
+def test_two_outputs_in_one_file_are_refused_before_the_work(tmp_path, scenes):
+    np.save(tmp_path / "x.npy", scenes[0])
+    there = tmp_path / "new.h5"
+    told = run("repair", tmp_path / "x.npy", "-o", f"{there}::a", "--foreground", f"{there}::b",
+               expect=2)  # fmt: skip
+    assert "would be written over" in " ".join(told.output.replace("│", " ").split())
+    assert not there.exists()

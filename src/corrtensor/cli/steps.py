@@ -209,7 +209,9 @@ def claimed(
             if output in later and path.is_dir() and path.suffix != ".zarr" and any(path.iterdir()):
                 words = "the folder is not empty; give a new one"
                 raise FileExistsError(errno.EEXIST, words, str(output))
-            for other in (*(where for where in inputs if where is not None), *taken):
+            read = (where for where in inputs if where is not None)
+            # A file is written as a whole: there are no two outputs in one.
+            for other in (*read, *(str(file_of(where)) for where in taken)):
                 refuse_same(str(output), other)
                 if output in later and not path.suffix:
                     refuse_inside(path, file_of(other))
