@@ -54,7 +54,16 @@ def open_stack(
     voice.list_skipped(stack.skipped, len(stack))
     if missing is None:
         return stack
-    check_missing_values(missing, stack.dtype)
+    try:
+        check_missing_values(missing, stack.dtype)
+    except ValueError:
+        raise ValueError(
+            f"--missing {missing:.12g} cannot occur in {where}, which holds {stack.dtype}"
+        ) from None
+    if stack.dtype.kind in "iu" and not any(
+        (block == missing).any() for block in blocks(voice, "missing cells", stack)
+    ):
+        voice.note(f"--missing {missing:.12g} occurs nowhere in {where}: no cell is missing")
     return replace(stack, array=Gapped(stack.array, missing))
 
 
