@@ -314,3 +314,10 @@ def test_warnings_speak_of_options(tmp_path):
     assert "note: --cells: at" in said
     assert "by repair with --no-cells" in said
     assert "cells=" not in many + said
+
+
+def test_a_table_is_an_output_and_the_help_says_so(tmp_path, scenes):
+    np.save(tmp_path / "x.npy", scenes[0])
+    run("repair", tmp_path / "x.npy", "-o", tmp_path / "y.csv", "--foreground", tmp_path / "z.csv")
+    assert "csv" in (tmp_path / "y.csv").suffix
+    assert ".csv" in run("repair", "--help").stdout
