@@ -21,6 +21,7 @@ from corrtensor._robust.completion import PULLS
 from corrtensor._robust.isolation import Split
 from corrtensor._robust.search import Judge
 from corrtensor._robust.spread import spread_of
+from corrtensor.tasks import TensorOutlierDetector, find_duplicates
 from corrtensor.tasks._subspace import sample_weights
 
 ORDERS = (1, 2, 3, 4)
@@ -1041,3 +1042,19 @@ def test_a_cell_that_cannot_be_squared_is_bad_or_named(dtype, huge):
     said = f"sample 7 is too large .* it holds {re.escape(huge)}; .* missing_values"
     with pytest.raises(ValueError, match=said):
         ct.CorrTensor((5, 5)).fit(good).repair(X)
+
+
+@pytest.mark.parametrize("value", [np.nan, -7.0])
+def test_samples_that_show_nothing_are_outliers_of_no_kind_and_no_copies(value):
+    X = ct.datasets.load_faces().images[:100].copy()
+    empty = [5, 50, 51]
+    X[empty], X[7, :3] = value, value
+    model = ct.CorrTensor((10, 10), missing_values=value).fit(X)
+    assert_array_equal(model.outlier_scores_[empty], 0)
+    detector = TensorOutlierDetector(FrozenEstimator(model)).fit(X)
+    assert (detector.predict(X)[empty] == -1).all()
+    said = detector.explain(X)
+    assert [k for k, words in enumerate(said) if words == ("no cell is seen",)] == empty
+    assert not find_duplicates(np.where(value == X, np.nan, X)).groups
+    X[8] = X[7]
+    assert find_duplicates(np.where(value == X, np.nan, X)).groups == ((7, 8),)

@@ -319,5 +319,7 @@ def test_warnings_speak_of_options(tmp_path):
 def test_a_table_is_an_output_and_the_help_says_so(tmp_path, scenes):
     np.save(tmp_path / "x.npy", scenes[0])
     run("repair", tmp_path / "x.npy", "-o", tmp_path / "y.csv", "--foreground", tmp_path / "z.csv")
-    assert "csv" in (tmp_path / "y.csv").suffix
+    table = np.loadtxt(tmp_path / "z.csv", delimiter=",", skiprows=1)[:, 1:]
+    changed = np.loadtxt(tmp_path / "y.csv", delimiter=",", skiprows=1)[:, 1:]
+    assert_array_equal(table == 1, changed != scenes[0].reshape(60, -1))
     assert ".csv" in run("repair", "--help").stdout

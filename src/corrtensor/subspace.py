@@ -264,7 +264,8 @@ class MultilinearSubspace(CallbackSupportMixin, PartialFit, CellMethods):
                 centered = options.center is not None
                 source, weight = completed(source, weight, self._bandwidth(), centered)
             solution = self._solve(source, weight, options)
-            solution = replace(solution, weights=solution.weights * source.seen)
+            weights, seen = solution.weights * source.seen, source.seen
+            solution = replace(solution, weights=weights, seen=seen)
             self._keep(solution, as_float(np.dtype(X.dtype)))
             counted = times(solution.weights, weight)
             squares = self._learn_cores(source, counted, solution.state.energies)
