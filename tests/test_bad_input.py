@@ -310,7 +310,9 @@ def test_names_before_fit():
         (-np.ones(60), "[Nn]egative"),
         (np.zeros(60), "two samples|zero"),
         (np.eye(60)[3], "two samples"),
-        (["a"] * 60, "could not convert|numeric|'a'"),
+        (["a"] * 60, "sample_weight must be numeric.*not a"),
+        ("balanced", "sample_weight must be numeric.*not balanced"),
+        (np.ones((60, 8, 7)), r"sample_weight has the shape \(60, 8, 7\): .* 60 samples"),
     ],
 )
 def test_sample_weight(images, weight, told):

@@ -1,5 +1,6 @@
 """Bad and missing cells: the completed blocks against a literal loop, descent, recovery."""
 
+import re
 import traceback
 import warnings
 from dataclasses import replace
@@ -22,6 +23,7 @@ from corrtensor._robust.completion import PULLS
 from corrtensor._robust.isolation import Split
 from corrtensor._robust.search import Judge
 from corrtensor._robust.spread import spread_of
+from corrtensor.tasks import TensorOutlierDetector, find_duplicates
 from corrtensor.tasks._subspace import sample_weights
 
 ORDERS = (1, 2, 3, 4)
@@ -1012,3 +1014,54 @@ def test_a_fifth_of_gross_cells_in_every_row_leaves_the_subspace(seed):
         for model in (ct.CorrTensor(8).fit(X), ct.CorrTensor(8, cells=True).fit(Y))
     ]
     assert angles[1] < 1.5 * angles[0]
+
+
+def test_single_precision_holds_fill_values_in_every_other_sample():
+    """By the same numbers in double precision, where nothing overflows."""
+    rng = np.random.default_rng(0)
+    A = rng.normal(size=(200, 3)) @ rng.normal(size=(3, 15)) + 0.1 * rng.normal(size=(200, 15))
+    A, filled = A.astype(np.float32), rng.random(A.shape) < 0.05
+    X = np.where(filled, np.float32(9.96921e36), A)
+    single = ct.CorrTensor(3, cells=True).fit(X)
+    double = ct.CorrTensor(3, cells=True).fit(X.astype(float))
+    assert_allclose(single.weights_, double.weights_, atol=1e-4)
+    assert_array_equal(single.cell_weights(X) < 0.5, filled)
+    assert_allclose(single.repair(X), double.repair(X.astype(float)), atol=1e-3)
+
+
+@pytest.mark.parametrize("cells", [True, False])
+@pytest.mark.parametrize("share", [0.002, 0.02])
+def test_huge_cells_of_single_precision_warn_of_nothing(cells, share):
+    X = ct.datasets.load_faces().images[:100].astype(np.float32)
+    X[np.random.default_rng(0).random(X.shape) < share] = 1e20
+    model = ct.CorrTensor((5, 5), cells=cells).fit(X)
+    assert np.isfinite(model.transform(X)).all()
+
+
+@pytest.mark.parametrize(("dtype", "huge"), [("f8", "1e+150"), ("f8", "1e+300"), ("f4", "3e+38")])
+def test_a_cell_that_cannot_be_squared_is_bad_or_named(dtype, huge):
+    good = ct.datasets.load_faces().images[:100].astype(dtype)
+    X = good.copy()
+    X[7, 3, 3] = float(huge)
+    model = ct.CorrTensor((5, 5), cells=True).fit(X)
+    assert model.cell_weights(X)[7, 3, 3] == 0
+    assert abs(model.repair(X)[7, 3, 3] - good[7, 3, 3]) < 0.1
+    said = f"sample 7 is too large .* it holds {re.escape(huge)}; .* missing_values"
+    with pytest.raises(ValueError, match=said):
+        ct.CorrTensor((5, 5)).fit(good).repair(X)
+
+
+@pytest.mark.parametrize("value", [np.nan, -7.0])
+def test_samples_that_show_nothing_are_outliers_of_no_kind_and_no_copies(value):
+    X = ct.datasets.load_faces().images[:100].copy()
+    empty = [5, 50, 51]
+    X[empty], X[7, :3] = value, value
+    model = ct.CorrTensor((10, 10), missing_values=value).fit(X)
+    assert_array_equal(model.outlier_scores_[empty], 0)
+    detector = TensorOutlierDetector(FrozenEstimator(model)).fit(X)
+    assert (detector.predict(X)[empty] == -1).all()
+    said = detector.explain(X)
+    assert [k for k, words in enumerate(said) if words == ("no cell is seen",)] == empty
+    assert not find_duplicates(np.where(value == X, np.nan, X)).groups
+    X[8] = X[7]
+    assert find_duplicates(np.where(value == X, np.nan, X)).groups == ((7, 8),)

@@ -980,3 +980,32 @@ def test_repair_fills_and_replaces(tmp_path):
     pictures = [*line[:-1], str(tmp_path / "clean"), "--no-cells"]
     assert CliRunner().invoke(build_app(), pictures).exit_code == 0
     assert len(list((tmp_path / "clean").glob("*.png"))) == 60
+
+
+def test_pages_of_two_vectors_and_of_samples_that_are_nearly_all_equal(tmp_path, faces):
+    np.save(tmp_path / "x.npy", rows := np.random.default_rng(0).normal(size=(30, 6)))
+    run("fit", tmp_path / "x.npy", "--ranks", "2", "-o", tmp_path / "m.ct")
+    np.save(tmp_path / "two.npy", rows[:2])
+    page = ("--report", tmp_path / "two.html")
+    run("outliers", tmp_path / "two.npy", "--model", tmp_path / "m.ct", *page)
+    run("report", tmp_path / "m.ct", tmp_path / "two.npy", "-o", tmp_path / "model.html")
+    equal = np.repeat(faces[:1], 200, axis=0)
+    equal[[17, 120]] = faces[1:3]
+    np.save(tmp_path / "equal.npy", equal)
+    run("fit", tmp_path / "equal.npy", "--ranks", "2", "-o", tmp_path / "e.ct")
+    run("report", tmp_path / "e.ct", tmp_path / "equal.npy", "-o", tmp_path / "equal.html")
+    found = run_json("outliers", tmp_path / "equal.npy")
+    assert {row["name"] for row in found["samples"] if row["outlier"]} == {"17", "120"}
+
+
+def test_a_missing_pillow_is_a_missing_package(folder, monkeypatch):
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    monkeypatch.setitem(sys.modules, "PIL.Image", None)
+    said = run("fit", folder, expect=2).stderr
+    assert "needs pillow: pip install 'corrtensor[io]'" in said
+    assert "skipped" not in said
+
+
+def test_bad_pixels_are_marked_in_reports_alone(folder):
+    told = run("outliers", folder, "--cells", expect=2)
+    assert "--cells marks bad pixels in a report: give --report" in boxed(told)

@@ -547,3 +547,11 @@ def test_a_large_array_is_not_read_at_once(tmp_path):
     stack = open_samples(path)
     assert stack[499_000:499_100].sum() == 0
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000
+
+
+@pytest.mark.parametrize("suffix", [".gif", ".webp"])
+def test_an_animation_is_no_single_image(tmp_path, pixels, suffix):
+    frames = [Image.fromarray(page) for page in pixels[:5]]
+    frames[0].save(tmp_path / f"x{suffix}", save_all=True, append_images=frames[1:])
+    with pytest.raises(InputError, match=r"an image of 5 frames.*a video.*or a folder"):
+        open_samples(tmp_path / f"x{suffix}")

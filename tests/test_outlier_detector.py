@@ -335,3 +335,11 @@ def test_good_rows_of_a_narrow_table_are_seldom_odd_and_outlying_ones_are(rank, 
     assert odd[40:].mean() <= 0.02
     # Of three or four columns some lie near the others' line or plane.
     assert odd[:40].mean() >= (0.9 if columns > 4 else 0.75)
+
+
+def test_where_most_samples_are_equal_the_cut_is_not_zero(faces):
+    X = np.repeat(faces[:1], 200, axis=0)
+    X[[17, 120]] = faces[1:3]
+    detector = TensorOutlierDetector().fit(X)
+    assert detector.offset_ < 0
+    assert_array_equal(np.flatnonzero(detector.predict(X) == -1), [17, 120])

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from PIL import Image
+from scipy.ndimage import gaussian_filter
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 
@@ -362,3 +363,22 @@ def test_ticks_of_a_narrow_range_are_told_apart():
         words = [word for _, word in Scale(low, high, 0.0, 100.0).ticks()]
         assert len(words) >= 2
         assert len(set(words)) == len(words)
+
+
+def test_what_counts_without_being_explained_is_said_so(write):
+    """A noisy face alone is no group: its weight is 1, its residual twice the limit. A blurred
+    one is explained."""
+    X = ct.datasets.load_faces().images[:100].copy()
+    X[0] = np.clip(X[0] + 0.25 * np.random.default_rng(0).normal(size=X[0].shape), 0, 1)
+    X[1] = gaussian_filter(X[1], 3)
+    fitted = ct.CorrTensor((10, 10)).fit(X)
+    found = distances(fitted, X)
+    assert fitted.weights_[0] == 1
+    assert found.residual[0] > 1.5 * found.residual_limit
+    odd = found.unusual > 1
+    explained = int((odd & (found.residual <= found.residual_limit)).sum())
+    assert explained > 0
+    text = write(fitted, X)
+    beyond = "of those beyond the cut count in the fit"
+    assert f"{odd.sum() - explained} {beyond}, although the subspace does not explain them" in text
+    assert f"{explained} {beyond}: the subspace explains them" in text

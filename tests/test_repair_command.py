@@ -133,7 +133,9 @@ def test_what_cannot_occur_stands_for_nothing(tmp_path, scenes):
     np.save(x, np.rint(scenes[0] * 255).astype(np.uint8))
     for line in (["outliers", x], ["repair", x, "-o", tmp_path / "y.npy"]):
         said = run(*line, "--missing", "-9999", expect=1)
-        assert "-9999.0 cannot occur in X, which holds uint8" in " ".join(said.output.split())
+        assert f"--missing -9999 cannot occur in {x}, which holds uint8" in " ".join(
+            said.output.split()
+        )
 
 
 def test_samples_without_a_cell_have_no_outliers(tmp_path):
@@ -267,3 +269,57 @@ def test_it_says_what_shades_stand_for(tmp_path):
     # Most cells come back as they were.
     assert np.median(np.abs(X.min() + back / 65535 * np.ptp(X) - X)) < np.ptp(X) / 65535
     assert "black" not in run("repair", tmp_path / "x.npy", "-o", tmp_path / "y.npy").stderr
+
+
+def test_two_outputs_in_one_file_are_refused_before_the_work(tmp_path, scenes):
+    np.save(tmp_path / "x.npy", scenes[0])
+    there = tmp_path / "new.h5"
+    told = run("repair", tmp_path / "x.npy", "-o", f"{there}::a", "--foreground", f"{there}::b",
+               expect=2)  # fmt: skip
+    assert "would be written over" in " ".join(told.output.replace("│", " ").split())
+    assert not there.exists()
+
+
+def test_a_model_brings_its_own_value_for_what_is_missing(tmp_path, scenes):
+    np.save(tmp_path / "x.npy", np.where(np.isnan(scenes[0]), -9.0, scenes[0]))
+    run("fit", tmp_path / "x.npy", "--ranks", "2,2", "--missing", "-9", "-o", tmp_path / "m.ct")
+    told = run("repair", tmp_path / "x.npy", "--model", tmp_path / "m.ct", "--missing", "-9",
+               expect=2)  # fmt: skip
+    assert "--missing is for a fit" in " ".join(told.output.replace("│", " ").split())
+
+
+def test_a_value_for_what_is_missing_may_not_occur(tmp_path):
+    X = np.random.default_rng(0).integers(0, 200, (40, 9, 8)).astype(np.uint8)
+    np.save(tmp_path / "x.npy", X)
+    options = ("repair", tmp_path / "x.npy", "--no-cells", "--ranks", "2,2", "--force", "-o")
+    note = "--missing 250 occurs nowhere"
+    assert note in run(*options, tmp_path / "y.npy", "--missing", "250").stderr
+    assert "nowhere" not in run(*options, tmp_path / "y.npy", "--missing", "7").stderr
+    told = run(*options, tmp_path / "y.npy", "--missing", "-1", expect=1).stderr
+    assert f"--missing -1 cannot occur in {tmp_path}/x.npy, which holds uint8" in told
+    assert "missing_values" not in told
+
+
+def test_warnings_speak_of_options(tmp_path):
+    """Two columns of three are the same in most rows; and ranks that follow every error."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 8, 3)) @ rng.normal(size=(3, 9))
+    np.save(tmp_path / "many.npy", X)
+    rare = np.where(rng.random((60, 8, 9)) < 0.85, 0.0, X)
+    np.save(tmp_path / "rare.npy", rare)
+    many = run("repair", tmp_path / "many.npy", "--ranks", "8,9", "-o", tmp_path / "a.npy").stderr
+    assert "note: --cells: cores of (8, 9) follow most of an error" in many
+    assert "give smaller --ranks" in many
+    said = run("repair", tmp_path / "rare.npy", "--ranks", "2,2", "-o", tmp_path / "b.npy").stderr
+    assert "note: --cells: at" in said
+    assert "by repair with --no-cells" in said
+    assert "cells=" not in many + said
+
+
+def test_a_table_is_an_output_and_the_help_says_so(tmp_path, scenes):
+    np.save(tmp_path / "x.npy", scenes[0])
+    run("repair", tmp_path / "x.npy", "-o", tmp_path / "y.csv", "--foreground", tmp_path / "z.csv")
+    table = np.loadtxt(tmp_path / "z.csv", delimiter=",", skiprows=1)[:, 1:]
+    changed = np.loadtxt(tmp_path / "y.csv", delimiter=",", skiprows=1)[:, 1:]
+    assert_array_equal(table == 1, changed != scenes[0].reshape(60, -1))
+    assert ".csv" in run("repair", "--help").stdout

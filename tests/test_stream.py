@@ -3,8 +3,9 @@
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
 from corrtensor import CorrTensor, MultilinearSubspace, make
 from corrtensor._engine.arrays.source import Source
@@ -215,3 +216,24 @@ def test_what_a_fit_has_rejected_is_not_remembered():
     fitted = CorrTensor(RANKS).fit(X).partial_fit(batch)
     followed = CorrTensor(RANKS).partial_fit(X).partial_fit(batch)
     assert_allclose(fitted._stream.weight, followed._stream.weight, rtol=0.1)
+
+
+@pytest.mark.parametrize("kind", ["list", "table", "xarray"])
+def test_batches_with_gaps_come_in_any_container(kind):
+    rng, place = np.random.default_rng(13), world(0)
+    X = draw(rng, 60, place)
+    X[rng.random(X.shape) < 0.1] = np.nan
+
+    def given(rows):
+        if kind == "xarray":
+            return pytest.importorskip("xarray").DataArray(rows, dims=("time", "lat", "lon"))
+        return rows.tolist() if kind == "list" else pd.DataFrame(rows.reshape(len(rows), -1))
+
+    model = CorrTensor(RANKS, sample_shape=(12, 9) if kind == "table" else None)
+    known = CorrTensor(RANKS)
+    for rows in (X[:40], X[40:]):
+        model.partial_fit(given(rows))
+        known.partial_fit(rows)
+    assert_array_equal(np.asarray(model.mean_), known.mean_)
+    for U, V in zip(model.factors_, known.factors_, strict=True):
+        assert_array_equal(np.asarray(U), V)

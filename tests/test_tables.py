@@ -110,3 +110,22 @@ def test_single_precision_is_kept_and_the_tag_says_so(clean_images, model):
     for dtype in (np.float32, np.float64):
         X = clean_images.astype(dtype)
         assert clone(model).fit(X).transform(X).dtype == dtype
+
+
+@pytest.mark.parametrize(
+    ("column", "told"),
+    [
+        (pd.date_range("2020", periods=40), "datetime64"),
+        (pd.to_timedelta(range(40), "D"), "timedelta64"),
+        (pd.Categorical(["a", "b"] * 20), "category"),
+        (["a", "b"] * 20, "object|str"),
+        ([None, "b"] * 20, "object|str"),
+    ],
+)
+def test_columns_that_are_no_numbers_are_named(column, told):
+    numbers = pd.DataFrame(np.random.default_rng(0).normal(size=(40, 6))).add_prefix("x")
+    with pytest.raises(ValueError, match=rf"columns 'what' \(({told}).*are none") as caught:
+        CorrTensor(2).fit(numbers.assign(what=column))
+    assert "None" not in str(caught.value)
+    CorrTensor(2).fit(numbers.assign(what=pd.Categorical([1, 2] * 20)))
+    CorrTensor(2).fit(numbers.astype({"x1": object, "x2": "Float64"}))

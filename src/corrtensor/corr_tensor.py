@@ -120,7 +120,8 @@ class CorrTensor(MultilinearSubspace):
     ----------
     outlier_scores_ : ndarray of shape (n_samples,)
         How unlike the samples that count each one is, in robust standard deviations: of the
-        logarithm of its residual, or, for a rejected sample, of its distance if that is more.
+        logarithm of its residual, or, for a rejected sample, of its distance if that is more; 0
+        where no cell is seen.
     completion_ : object
         With ``cells``, or if cells are missing: what is expected of a sample, learned before the
         fit. :meth:`repair` uses it.
@@ -309,7 +310,9 @@ class CorrTensor(MultilinearSubspace):
         logs = np.log(np.maximum(state.squares, self._least_square(state, dtype)))
         location, scale = spread(logs, times(w, solution.prior))
         scores = (logs - location) / (scale or 1.0)
-        self.outlier_scores_ = scores if verdict is None else np.maximum(scores, verdict.scores)
+        scores = scores if verdict is None else np.maximum(scores, verdict.scores)
+        # Nothing is known of a sample that shows no cell: it is neither near nor far.
+        self.outlier_scores_ = np.where(solution.seen, scores, 0.0)
         few = max(FEWEST_SAMPLES, FEWEST_SHARE * len(w))
         if count < few:
             warnings.warn(

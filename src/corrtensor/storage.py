@@ -18,8 +18,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     Parameters
     ----------
     model : estimator
-        Any estimator of this package, fitted or not, with what it is made of. Functions (a
-        ``callback``) are left out.
+        Any estimator of this package, fitted or not, with what it is made of. ``callback``,
+        ``checkpoint`` and ``verbose``, which belong to a run, are left out.
     path : path-like
         The file, by custom ``.ct``.
 

@@ -264,7 +264,8 @@ class MultilinearSubspace(CallbackSupportMixin, PartialFit, CellMethods):
                 centered = options.center is not None
                 source, weight = completed(source, weight, self._bandwidth(), centered)
             solution = self._solve(source, weight, options)
-            solution = replace(solution, weights=solution.weights * source.seen)
+            weights, seen = solution.weights * source.seen, source.seen
+            solution = replace(solution, weights=weights, seen=seen)
             self._keep(solution, as_float(np.dtype(X.dtype)))
             counted = times(solution.weights, weight)
             squares = self._learn_cores(source, counted, solution.state.energies)
@@ -320,6 +321,7 @@ class MultilinearSubspace(CallbackSupportMixin, PartialFit, CellMethods):
         # Without a mean, the origin itself is the centre, and must not be moved.
         origin = None if self.center is not None else np.zeros(self.sample_shape_)
         how = {"n_jobs": self.n_jobs, "block_size": self.block_size, "missing": missing}
+        how["doubtful"] = bool(getattr(self, "cells", False))
         make = partial(source_of, X, origin=origin, **how)
         return make() if missing else shared(self._memory, make)
 

@@ -65,7 +65,8 @@ class Likelihood(CoreDistances):
 
         Outliers among them must not choose the ranks. So for a ``CorrTensor`` no sample counts as
         less likely than noise of its own size, whatever the ranks, and the least likely samples
-        are left out, as many as ``breakdown`` allows.
+        are left out, as many as ``breakdown`` allows. With ``breakdown=0``, and for methods
+        without, it is the plain mean of ``score_samples``.
 
         Parameters
         ----------

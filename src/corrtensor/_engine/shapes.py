@@ -5,6 +5,7 @@ with ``sample_shape=(a, b, ...)``. What comes in flat goes out flat.
 """
 
 import math
+from contextlib import suppress
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -89,11 +90,31 @@ def refuse_masked(X: Any) -> None:
         )
 
 
+def refuse_columns(X: Any) -> None:
+    """Raise a ``ValueError`` that names the columns of a table which are no numbers."""
+    wrong = []
+    for place, (name, kind) in enumerate(X.dtypes.items()):
+        numeric = kind.kind in "fiubc"
+        if kind.kind == "O":
+            # Of any type, and numbers all the same.
+            with suppress(TypeError, ValueError):
+                numeric = X.iloc[:, place].to_numpy(dtype=float) is not None
+        if not numeric:
+            wrong.append(f"{name!r} ({kind})")
+    if wrong:
+        more = f" and {len(wrong) - 5} more" if len(wrong) > 5 else ""
+        raise ValueError(
+            f"X must hold real numbers; those of its columns {', '.join(wrong[:5])}{more} are none"
+        )
+
+
 def check_in_memory(estimator: Any, X: Any, *, reset: bool) -> np.ndarray:
     """Return X as an array of real numbers; keep, or check, the number and names of features."""
     if estimator.__sklearn_tags__().input_tags.allow_nan:
         X = with_gaps(X)
     refuse_masked(X)
+    if hasattr(X, "iloc") and hasattr(X, "dtypes") and count_axes(X) == 2:
+        refuse_columns(X)
     options = {"ensure_all_finite": False, "dtype": "numeric"}
     if count_axes(X) <= 2:
         X = validate_data(estimator, X, reset=reset, **options)
@@ -104,9 +125,8 @@ def check_in_memory(estimator: Any, X: Any, *, reset: bool) -> np.ndarray:
             estimator.n_features_in_ = math.prod(X.shape[1:])
             forget_names(estimator)
     if X.dtype.kind not in "fiub":
-        raise ValueError(
-            f"X must hold real numbers; its type is {X.dtype}. A missing cell is NaN, not None"
-        )
+        more = ". A missing cell is NaN, not None" if X.dtype.kind == "O" else ""
+        raise ValueError(f"X must hold real numbers; its type is {X.dtype}{more}")
     return X
 
 
@@ -144,6 +164,17 @@ def refuse_infinite(X: np.ndarray, *, first: int = 0, at: np.ndarray | None = No
             f"X contains infinity: {counted(bad, first, at)}; "
             "a cell that is missing is NaN, as in X[np.isinf(X)] = np.nan"
         )
+
+
+def refuse_large(X: np.ndarray, *, first: int = 0) -> None:
+    """Raise a ``ValueError`` that names the sample with the largest number, and this."""
+    rows = np.nan_to_num(X.reshape(len(X), -1))
+    place = int(np.abs(rows).argmax())
+    raise ValueError(
+        f"sample {first + place // rows.shape[1]} is too large to be squared beside the others: it "
+        f"holds {rows.flat[place]!s}; if that stands for a missing cell, give it as "
+        "missing_values; if not, scale the samples, or leave it out"
+    )
 
 
 def counted(bad: np.ndarray, first: int, at: np.ndarray | None) -> str:

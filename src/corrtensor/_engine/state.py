@@ -54,7 +54,8 @@ class State:
 class Solution:
     """What the solver found, in the data's own units; ``state`` is in the source's.
 
-    ``verdict`` is what was decided before on which samples count, ``prior`` how much each may.
+    ``verdict`` is what was decided before on which samples count, ``prior`` how much each may,
+    ``seen`` which of them show any cell.
     """
 
     mean: np.ndarray
@@ -68,6 +69,7 @@ class Solution:
     state: State
     verdict: Any = None
     prior: np.ndarray | None = None
+    seen: np.ndarray | bool = True
 
     @property
     def converged(self) -> bool:

@@ -39,7 +39,8 @@ class SubspaceTransformer(TensorTransformer):
         # Where cells may be missing, whoever reads them sees to it.
         missing = self.__sklearn_tags__().input_tags.allow_nan
         how: Any = {"n_jobs": self.n_jobs, "block_size": self.block_size, "missing": missing}
-        return Source(X, origin=self._mean, **how), flat
+        doubtful = bool(getattr(self, "cells", False))
+        return Source(X, origin=self._mean, doubtful=doubtful, **how), flat
 
     @by_chunks
     def transform(self, X: Any, out: Any = None) -> Any:

@@ -17,6 +17,15 @@ def check_weight(sample_weight: ArrayLike | None, X: Any) -> np.ndarray | None:
     if sample_weight is None:
         return None
     given = np.asarray(sample_weight)
+    if given.dtype.kind not in "fiubO":
+        raise ValueError(
+            f"sample_weight must be numeric, one number for each sample, not {given.flat[0]!s:.20}"
+        )
+    if given.ndim > 1:
+        raise ValueError(
+            f"sample_weight has the shape {given.shape}: give one number for each of the "
+            f"{X.shape[0]} samples"
+        )
     if given.dtype.kind == "f" and not np.isfinite(given).all():
         place = int((~np.isfinite(given)).reshape(-1).argmax())
         kind = "NaN" if np.isnan(given.reshape(-1)[place]) else "infinity"

@@ -15,7 +15,7 @@ import numpy as np
 
 from corrtensor._engine.passes import LARGEST_SQUARE, by_sample
 from corrtensor._engine.products import expand, inner, merged, project, row_squares
-from corrtensor._engine.shapes import refuse_infinite
+from corrtensor._engine.shapes import refuse_infinite, refuse_large
 from corrtensor._robust.spread import SIGMA, upper
 
 # The loss of a cell is its square up to here, in squared bandwidths: the cap of section 3.2.
@@ -83,13 +83,6 @@ class Block(NamedTuple):
         T *= ~self.missing
         T.reshape(-1)[self.doubted] *= self.trust
         return T
-
-
-def refuse(x: np.ndarray, first: int) -> None:
-    """Name the sample with an infinity, or the one too large."""
-    refuse_infinite(x, first=first)
-    worst = int(np.nan_to_num(np.abs(x)).reshape(len(x), -1).max(axis=1).argmax())
-    raise ValueError(f"sample {first + worst} is too large to be squared beside the others")
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,9 +187,11 @@ class Model:
             gaps = np.count_nonzero(missing.reshape(n, -1), axis=1)
             if gaps.any():
                 R = whole(R, out=R)
-            if not (row_squares(R) < LARGEST_SQUARE).all():
-                refuse(x, first)
             lost, doubted, trust = self.weighed(R, spread)
+            # A cell of no weight may be as large as it likes.
+            if not (row_squares(R) < LARGEST_SQUARE).all():
+                refuse_infinite(x, first=first)
+                refuse_large(x, first=first)
         weights = 1 - (lost + gaps) / cells
         return Block(R, weights, spread, F, missing, doubted, trust)
 

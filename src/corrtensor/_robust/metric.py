@@ -93,7 +93,11 @@ class Metric:
 
     def distances(self, squares: np.ndarray) -> np.ndarray:
         """Return log squared distances, from the squares of entries less the centre."""
-        away = (squares @ (1 / self.variance).astype(squares.dtype)).astype(np.float64)
+        # Where cells differ like 1 and 1e20, single precision does not hold every inverse, nor
+        # distances, which are infinite then.
+        inverse = 1 / np.maximum(self.variance, np.finfo(squares.dtype).tiny)
+        with np.errstate(over="ignore"):
+            away = (squares @ inverse.astype(squares.dtype)).astype(np.float64)
         # A sample that is the centre itself is near, not at minus infinity.
         return np.log(np.maximum(away, 1e-9 * len(self.variance)))
 

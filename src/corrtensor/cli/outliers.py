@@ -49,6 +49,8 @@ def outliers(
     """
     voice = Voice(as_json, quiet)
     steps.refuse_beside(model, ranks=ranks != USUAL, cells=cells)
+    if cells and report is None:
+        raise typer.BadParameter("--cells marks bad pixels in a report: give --report as well")
     chosen, shape = (options.parse_ranks(ranks), cells), options.parse_size(size)
     if contamination is not None and not 0 < contamination <= 0.5:
         raise typer.BadParameter(f"--contamination {contamination}: a share lies in (0, 0.5]")
@@ -94,6 +96,8 @@ def ranking_of(
     from corrtensor.tasks.ranking import rank_samples
 
     X = steps.samples_of(stack)
+    if all(np.isnan(X[k : k + 1]).all() for k in range(len(stack))):
+        raise ValueError(f"all {len(stack)} samples are empty: every cell is NaN")
     copies = find_duplicates(X)
     if hasattr(subspace, "offset_"):
         return subspace, rank_samples(subspace, X, copies, own=False)
@@ -102,8 +106,6 @@ def ranking_of(
         few = "sample is" if distinct == 1 else "samples are"
         voice.note(f"{distinct} different {few} few: hardly anything is known to be usual")
     if distinct < FEWEST and subspace is None:
-        if all(np.isnan(X[k : k + 1]).all() for k in range(len(stack))):
-            raise ValueError(f"all {len(stack)} samples are empty: every cell is NaN")
         return None, rank_samples(None, X, copies)
     own = CorrTensor(chosen[0], cells=chosen[1]) if chosen != (0.95, False) else None
     detector = TensorOutlierDetector(

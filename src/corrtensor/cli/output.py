@@ -21,6 +21,14 @@ SHOWN = 10
 # What the files are that commands write.
 FILES = {"csv": "All samples:", "report": "Page:", "model": "Model:", "copied_to": "Copied to:"}
 FILES |= {"moved_to": "Moved to:", "manifest": "To undo: corrtensor restore", "figure": "Figure:"}
+# What Python calls otherwise than the shell.
+OPTIONS = {
+    "cells=True:": "--cells:",
+    "; cells=False keeps them": "; they are kept without --cells, by repair with --no-cells",
+    "; give smaller ranks": "; give smaller --ranks",
+    "; with center=None there is no mean, and other cells tell": "",
+    "give it as missing_values": "give it as --missing",
+}
 
 
 def complain(message: str) -> None:
@@ -143,13 +151,20 @@ def plain(value: Any) -> Any:
     return str(value)
 
 
+def by_options(text: str) -> str:
+    """Return a message in one line, parameters called as in the shell."""
+    text = " ".join(text.split())
+    for python, shell in OPTIONS.items():
+        text = text.replace(python, shell)
+    return text
+
+
 def one_line(error: BaseException) -> str:
     """Return what an error says, in one line."""
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         return visible(f"{error.filename}: {error.strerror}")
     # Words of other libraries may come in several lines; names in ours are escaped already.
-    text = " ".join(str(error).split())
-    return visible(text) or type(error).__name__
+    return visible(by_options(str(error))) or type(error).__name__
 
 
 @contextmanager
@@ -163,8 +178,9 @@ def exit_codes(voice: Voice) -> Iterator[None]:
 
     def pass_on(message: Any, category: type[Warning], *_: Any) -> None:
         # The rest is for programmers.
-        if issubclass(category, UserWarning) and str(message) not in voice.notes:
-            voice.note(" ".join(str(message).split()))
+        text = by_options(str(message))
+        if issubclass(category, UserWarning) and text not in voice.notes:
+            voice.note(text)
 
     code = DONE
     with warnings.catch_warnings():

@@ -10,7 +10,9 @@ from corrtensor.cli import options, steps
 from corrtensor.cli.fit_transform import black_and_white, build, check_ranks_fit
 from corrtensor.cli.output import Voice, exit_codes
 
-PICTURES = "A folder for PNG pictures, a video such as .mp4, or a .npy, .npz, .h5::name, .zarr file"
+PICTURES = (
+    "A folder for PNG pictures, a video such as .mp4, or a .npy, .npz, .h5::name, .zarr, .csv"
+)
 # Ranks unless they are given: a share of every mode, more would explain the damage as well; and of
 # the frames of a clip as vectors, in which one direction is the light.
 SHARE, LIGHT = 0.2, 1
@@ -65,7 +67,8 @@ def repair(
     from corrtensor.io.writing import check_output_name, check_pictures
 
     voice = Voice(as_json, quiet)
-    steps.refuse_beside(trained, ranks=ranks is not None, clip=clip is not None, no_cells=not cells)
+    for_a_fit = {"ranks": ranks is not None, "clip": clip is not None, "no_cells": not cells}
+    steps.refuse_beside(trained, **for_a_fit, missing=missing is not None)
     files = [name for name in (out, foreground) if name is not None]
     for name in files:
         try:

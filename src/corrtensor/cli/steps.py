@@ -54,7 +54,16 @@ def open_stack(
     voice.list_skipped(stack.skipped, len(stack))
     if missing is None:
         return stack
-    check_missing_values(missing, stack.dtype)
+    try:
+        check_missing_values(missing, stack.dtype)
+    except ValueError:
+        raise ValueError(
+            f"--missing {missing:.12g} cannot occur in {where}, which holds {stack.dtype}"
+        ) from None
+    if stack.dtype.kind in "iu" and not any(
+        (block == missing).any() for block in blocks(voice, "missing cells", stack)
+    ):
+        voice.note(f"--missing {missing:.12g} occurs nowhere in {where}: no cell is missing")
     return replace(stack, array=Gapped(stack.array, missing))
 
 
@@ -209,7 +218,9 @@ def claimed(
             if output in later and path.is_dir() and path.suffix != ".zarr" and any(path.iterdir()):
                 words = "the folder is not empty; give a new one"
                 raise FileExistsError(errno.EEXIST, words, str(output))
-            for other in (*(where for where in inputs if where is not None), *taken):
+            read = (where for where in inputs if where is not None)
+            # A file is written as a whole: there are no two outputs in one.
+            for other in (*read, *(str(file_of(where)) for where in taken)):
                 refuse_same(str(output), other)
                 if output in later and not path.suffix:
                     refuse_inside(path, file_of(other))

@@ -131,6 +131,13 @@ def read_header(path: Path, folder: Path) -> Header:
             return Header((height, width), mode, deep, pages, clear)
 
 
+def count_frames(path: Path) -> int:
+    """Return how many pictures an image file holds; raise if it cannot be read."""
+    Image = need("PIL.Image", "io", "an image")
+    with open_regular(path) as file, Image.open(file, formats=DECODERS) as image:
+        return int(getattr(image, "n_frames", 1))
+
+
 def has_more(image: Any) -> bool:
     """Tell whether a file has a second page."""
     try:

@@ -3,8 +3,9 @@
 import errno
 import math
 import os
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from corrtensor.io.arrays import (
     open_npz,
     open_zarr,
 )
-from corrtensor.io.images import IMAGE_SUFFIXES, open_folder
+from corrtensor.io.images import IMAGE_SUFFIXES, count_frames, open_folder
 from corrtensor.io.stack import InputError, Progress, Stack, turned
 from corrtensor.io.tiff import open_tiff
 from corrtensor.io.video import VIDEO_SUFFIXES, open_video
@@ -115,13 +116,26 @@ def open_array(path: Path, name: str | None, axis: int, least: int = 2) -> Any:
     elif kind in PLAIN:
         array = PLAIN[kind](path)
     elif suffix in IMAGE_SUFFIXES:
-        raise InputError(f"{path} is one image, hence one sample; give the folder of the images")
+        refuse_image(path)
     else:
         raise InputError(
             f"{path}: files that end in {suffix or 'nothing'} are not known; "
             f"a folder of images, or one of {', '.join(SUFFIXES)}"
         )
     return turned(array, axis, path)
+
+
+def refuse_image(path: Path) -> NoReturn:
+    """Raise an :class:`InputError` that says what to give instead of an image."""
+    count = 1
+    with suppress(Exception):
+        count = count_frames(path)
+    if count > 1:
+        raise InputError(
+            f"{path} is an image of {count} frames, which are not read; "
+            "give a video such as .mp4, or a folder of the frames"
+        )
+    raise InputError(f"{path} is one image, hence one sample; give the folder of the images")
 
 
 def is_zarr(path: Path) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from corrtensor._base.names import printable, visible
+from corrtensor.report.distances import Distances
 from corrtensor.report.pictures import times
 from corrtensor.report.survey import Survey
 
@@ -80,21 +81,28 @@ def summary(model: Any, found: Survey, names: Sequence[str]) -> list[str]:
         said.append(
             f"The most unusual one, {names[first]}, is {number(ratio)} times beyond the cut: {why}."
         )
-    said += disagreement(measured.unusual > 1, weights)
+    said += disagreement(measured)
     groups = getattr(model, "diagnostics_", {}).get("groups", ())
     return said + [f"In the fit, {group}." for group in groups]
 
 
-def disagreement(odd: np.ndarray, weights: np.ndarray | None) -> list[str]:
+def disagreement(measured: Distances) -> list[str]:
     """Say where the ranking and the weights of the fit differ, and why they may."""
-    if weights is None:
+    if measured.weights is None:
         return []
-    counted, dropped = int((odd & (weights >= 0.5)).sum()), int((~odd & (weights < 0.5)).sum())
-    said = []
-    if counted:
+    odd, counting = measured.unusual > 1, measured.weights >= 0.5
+    explained = measured.residual <= measured.residual_limit
+    known, unknown = (int((odd & counting & some).sum()) for some in (explained, ~explained))
+    dropped, said = int((~odd & ~counting).sum()), []
+    if known:
         said.append(
-            f"{counted:,} of those beyond the cut count in the fit: the subspace explains them, "
+            f"{known:,} of those beyond the cut count in the fit: the subspace explains them, "
             "though they are unlike the others."
+        )
+    if unknown:
+        said.append(
+            f"{unknown:,} of those beyond the cut count in the fit, although the subspace does not "
+            "explain them: no gap beyond chance was found before them."
         )
     if dropped:
         said.append(

@@ -81,7 +81,8 @@ def find_duplicates(X: Any) -> Duplicates:
     Returns
     -------
     duplicates : Duplicates
-        Groups, and twins that are in no group together.
+        Groups, and twins that are in no group together. A sample that shows no cell (all NaN) is
+        in neither.
 
     Examples
     --------
@@ -129,14 +130,19 @@ def fingerprints(X: Any, shape: tuple[int, ...]) -> tuple[list[bytes], np.ndarra
     for x in blocks_of(X, shape, missing=True):
         # Zero has two signs.
         rows = np.ascontiguousarray(x + 0.0).reshape(len(x), -1)
-        marks += [hashlib.blake2b(row.tobytes(), digest_size=16).digest() for row in rows]
-        # What is missing is like the rest of its sample.
         gaps = np.isnan(rows)
+        # What shows nothing is a copy of nothing.
+        empty = np.asarray(gaps.all(axis=1))
+        for row, alone in zip(rows, empty.tolist(), strict=True):
+            digest = hashlib.blake2b(row.tobytes(), digest_size=16).digest()
+            marks.append(b"%d" % len(marks) if alone else digest)
+        # What is missing is like the rest of its sample.
         if gaps.any():
             level = np.nansum(rows, axis=1) / np.maximum((~gaps).sum(axis=1), 1)
             rows = np.where(gaps, level[:, None], rows)
             x = rows.reshape(x.shape)
-        traits.append(np.stack([rows.mean(axis=1), rows.std(axis=1)], axis=1))
+        known = np.stack([rows.mean(axis=1), rows.std(axis=1)], axis=1)
+        traits.append(np.where(empty[:, None], np.nan, known))
         small = small_view(x)
         prints.append(normalised(small).reshape(small.shape).astype(np.float32))
     return marks, np.concatenate(prints), np.concatenate(traits)
@@ -169,7 +175,8 @@ def pairs(
     flat, ask = points.reshape(len(points), -1), asked.reshape(len(points), -1)
     count, reach = min(CANDIDATES, len(points)), math.sqrt(NEAR * FAR)
     level, contrast = traits.T
-    usual = float(np.median(contrast)) or 1.0
+    seen = contrast[~np.isnan(contrast)]
+    usual = float(np.median(seen)) if seen.any() else 1.0
     found = []
     for lo in range(0, len(ask), BLOCK):
         coarse = ask[lo : lo + BLOCK] @ base

@@ -19,14 +19,17 @@ from corrtensor.tasks._subspace import (
     fit_subspace,
     name_features,
     sample_weights,
+    torn,
 )
-from corrtensor.tasks.profile import fit_profile, in_shape
+from corrtensor.tasks.profile import blocks_of, fit_profile, in_shape
 from corrtensor.tasks.reasons import reasons
 
 # The rate of false alarms that "auto" states: so many are flagged at least.
 FALSE_ALARMS = 0.01
 # Scores that differ from the cut by no more than this share lie on it.
 ON_THE_CUT = 1e-6
+# The score of a sample that shows no cell: nothing speaks for it, and its picture was made up.
+OF_NOTHING = 10.0
 
 
 def refuse_foreign(weights: np.ndarray | None) -> None:
@@ -190,15 +193,18 @@ class TensorOutlierDetector(OutlierMixin, BaseEstimator):
             ``turn``, ``distance``, ``cover``, of which the score is made, and ``detail``,
             ``level``, ``contrast``; ``faint``, the logarithm of how much less contrast than usual
             there is; ``turned``, the likeness after each turn and of the negative, and ``righted``,
-            how unlike the others it still is after the best of these; and ``nearest``, the number
-            of the most similar usual sample among those of the fit.
+            how unlike the others it still is after the best of these; ``nearest``, the number
+            of the most similar usual sample among those of the fit; and ``unseen``, whether all
+            of its cells are missing: its score is 10 then.
         """
         check_is_fitted(self)
         if hasattr(self.subspace_, "_check"):
             self.subspace_._check(X)
-        return self.profile_.measure(
-            self._whole(bare(X)), getattr(self.subspace_, "block_size", None)
-        )
+        X, step = bare(X), getattr(self.subspace_, "block_size", None)
+        measured = self.profile_.measure(self._whole(X), step)
+        measured["unseen"] = unseen(self.subspace_, X, self.profile_.mean.shape, step)
+        measured["score"] = np.where(measured["unseen"], OF_NOTHING, measured["score"])
+        return measured
 
     @by_chunks
     def _whole(self, X: Any) -> Any:
@@ -276,6 +282,18 @@ class TensorOutlierDetector(OutlierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         return np.square(differences(self.subspace_, X))
+
+
+def unseen(
+    subspace: Any, X: Any, shape: tuple[int, ...], block_size: int | None = None
+) -> np.ndarray:
+    """Tell of each sample whether all of its cells are missing to a subspace."""
+    value = getattr(subspace, "missing_values", np.nan)
+    if np.isnan(value) and getattr(getattr(X, "dtype", None), "kind", "f") in "iub":
+        return np.zeros(np.shape(X)[0], bool)
+    blocks = blocks_of(X, shape, block_size, missing=True)
+    rows = (torn(subspace, x).reshape(len(x), -1) for x in blocks)
+    return np.concatenate([np.isnan(x).all(axis=1) for x in rows])
 
 
 def clear_of(scores: np.ndarray, cut: float) -> float:

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+UNSEEN = "no cell is seen"
 NO_REASON, UNLIKE = "unusual, no single reason", "unlike all others"
 # Something is said of samples beyond this share of the cut.
 NEAR = 0.5
@@ -29,6 +30,8 @@ def reasons(measured: dict[str, np.ndarray], cut: float) -> list[tuple[str, ...]
 
 def in_words(one: dict[str, np.ndarray]) -> tuple[str, ...]:
     """Return the one or two things that stand out of one sample, the clearest first."""
+    if one["unseen"]:
+        return (UNSEEN,)
     if one["faint"] > math.log(NEXT_TO_NONE):
         return ("nearly constant",)
     # A sample was turned if turning it back takes away most of what makes it unlike the others.

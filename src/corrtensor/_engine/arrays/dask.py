@@ -1,9 +1,10 @@
 """Samples in a Dask array: passes run where the chunks are, and only statistics come back.
 
 It is the same block function as in memory (:mod:`corrtensor._engine.passes`); only the map and the
-reduction differ. A pass is one graph: its factors are one value that every worker fetches once,
-numbers that belong to samples travel with their chunk, sums are merged in a tree on the workers.
-``docs/scaling.md`` counts the bytes.
+reduction differ. A pass is one graph, or several of about a thousand chunks each: its factors are
+one value of a graph that every worker fetches once, numbers that belong to samples travel with
+their chunk, sums are merged in a tree on the workers. ``docs/scaling.md`` counts the
+bytes.
 """
 
 from __future__ import annotations

@@ -40,11 +40,16 @@ def choose_pilots(n_samples: int, sample_shape: tuple[int, ...]) -> np.ndarray:
     return np.unique(np.linspace(0, max(0, n_samples - 1), count).astype(int))
 
 
-def choose_unit(pilots: np.ndarray, dtype: np.dtype) -> float:
-    """Return a power of two in which huge or tiny samples are moderate; 1 for all others."""
+def choose_unit(pilots: np.ndarray, dtype: np.dtype, doubtful: bool = False) -> float:
+    """Return a power of two in which huge or tiny samples are moderate; 1 for all others.
+
+    Of ``doubtful`` samples some cells may be anything, and most tell how large they are.
+    """
     with np.errstate(over="ignore"):
         rows = pilots.reshape(len(pilots), -1)
         largest = float(np.median(np.maximum(rows.max(axis=1), -rows.min(axis=1))))
+    if doubtful and largest >= SAFE_SIZE[dtype]:
+        largest = float(np.median(np.abs(rows[rows != 0])))
     if not largest or 1 / SAFE_SIZE[dtype] < largest < SAFE_SIZE[dtype]:
         return 1.0
     if not 1e-152 < largest < 1e152:

@@ -57,7 +57,7 @@ class Source:
     default the origin is zero, or, when the samples are all far from it, the median of a few: sums
     of squares would lose their digits otherwise. The unit is a power of two if the samples are huge
     or tiny, else 1. ``n_jobs`` are threads, ``block_size`` samples per block. ``missing`` says that
-    NaN is a cell without a value, and no error.
+    NaN is a cell without a value, and no error; ``doubtful``, that others may be anything.
     """
 
     # Whether passes run in this process and share its memory.
@@ -76,6 +76,7 @@ class Source:
         n_jobs: int | None = None,
         block_size: int | None = None,
         missing: bool = False,
+        doubtful: bool = False,
     ) -> None:
         self.X = X = unmapped(X)
         self.missing = missing
@@ -88,7 +89,7 @@ class Source:
         if origin is None or unit is None:
             pilots = self.take(choose_pilots(self.n_samples, self.sample_shape))
             pilots = np.where(np.isnan(pilots), usual(pilots), pilots) if missing else pilots
-            unit = choose_unit(pilots, self.dtype) if unit is None else unit
+            unit = choose_unit(pilots, self.dtype, doubtful) if unit is None else unit
             if origin is None:
                 origin = choose_origin(pilots, middle(pilots), unit, self.dtype)
         self.origin, self.unit = origin, unit
