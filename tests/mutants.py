@@ -71,8 +71,8 @@ FAULTS = [
     Fault(
         "hidden: residuals of the fit keep it",
         "subspace.py",
-        "self.residuals_ - source.unit**2 * unseen",
-        "self.residuals_ - 0 * unseen",
+        "self.residuals_ - source.unit**2 * source",
+        "self.residuals_ - 0 * source",
         "unseen",
     ),
     # cells

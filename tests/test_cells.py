@@ -1065,3 +1065,15 @@ def test_samples_that_show_nothing_are_outliers_of_no_kind_and_no_copies(value):
     assert not find_duplicates(np.where(value == X, np.nan, X)).groups
     X[8] = X[7]
     assert find_duplicates(np.where(value == X, np.nan, X)).groups == ((7, 8),)
+
+
+@pytest.mark.parametrize("place", [5, 776])
+@pytest.mark.parametrize("missing", [0.0, 0.1])
+def test_a_sample_that_cannot_be_squared_is_named_with_its_value(place, missing):
+    """Also one that is not among those from which it is learned what is expected."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(800, 8, 7))
+    X[rng.random(X.shape) < missing] = np.nan
+    X[place, 3, 4] = 1e200
+    with pytest.raises(ValueError, match=rf"sample {place} is .* holds 1e\+200; .*missing_values"):
+        ct.CorrTensor((3, 3)).fit(X)

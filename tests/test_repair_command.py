@@ -280,12 +280,18 @@ def test_two_outputs_in_one_file_are_refused_before_the_work(tmp_path, scenes):
     assert not there.exists()
 
 
-def test_a_model_brings_its_own_value_for_what_is_missing(tmp_path, scenes):
-    np.save(tmp_path / "x.npy", np.where(np.isnan(scenes[0]), -9.0, scenes[0]))
+def test_new_files_may_have_a_value_of_their_own_for_what_is_missing(tmp_path, scenes):
+    """Beside the model's, which still counts."""
+    gaps = np.isnan(scenes[0])
+    np.save(tmp_path / "x.npy", np.where(gaps, -9.0, scenes[0]))
     run("fit", tmp_path / "x.npy", "--ranks", "2,2", "--missing", "-9", "-o", tmp_path / "m.ct")
-    told = run("repair", tmp_path / "x.npy", "--model", tmp_path / "m.ct", "--missing", "-9",
-               expect=2)  # fmt: skip
-    assert "--missing is for a fit" in " ".join(told.output.replace("│", " ").split())
+    half = np.where(np.arange(len(gaps)) % 2, -9.0, -7.0)[:, None, None]
+    np.save(tmp_path / "y.npy", np.where(gaps, half, scenes[0]))
+    for name, more in (("x", ()), ("y", ("--missing", "-7"))):
+        run("repair", tmp_path / f"{name}.npy", "--model", tmp_path / "m.ct", *more,
+            "-o", tmp_path / f"{name}-out.npy")  # fmt: skip
+    one, other = (np.load(tmp_path / f"{name}-out.npy") for name in "xy")
+    np.testing.assert_allclose(one, other)
 
 
 def test_a_value_for_what_is_missing_may_not_occur(tmp_path):

@@ -264,15 +264,12 @@ class MultilinearSubspace(CallbackSupportMixin, PartialFit, CellMethods):
                 centered = options.center is not None
                 source, weight = completed(source, weight, self._bandwidth(), centered)
             solution = self._solve(source, weight, options)
-            weights, seen = solution.weights * source.seen, source.seen
-            solution = replace(solution, weights=weights, seen=seen)
+            solution = replace(solution, weights=solution.weights * source.seen, seen=source.seen)
             self._keep(solution, as_float(np.dtype(X.dtype)))
             counted = times(solution.weights, weight)
             squares = self._learn_cores(source, counted, solution.state.energies)
             self._learn_variances(squares, counted)
-            if (unseen := getattr(source, "unseen", None)) is not None:
-                # Those of the samples as they were completed, as of new ones.
-                self.residuals_ = self.residuals_ - source.unit**2 * unseen.beside(self.factors_)
+            self.residuals_ = self.residuals_ - source.unit**2 * source.beside(self.factors_)
         return solution
 
     def _solve(self, source: Source, weight: np.ndarray | None, options: Options) -> Solution:

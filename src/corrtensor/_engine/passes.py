@@ -24,7 +24,7 @@ from corrtensor._engine.products import (
     scatter,
     unfold,
 )
-from corrtensor._engine.shapes import check_finite
+from corrtensor._engine.shapes import check_finite, refuse_large
 from corrtensor.losses import Loss
 
 Blocks = Iterable[tuple[int, int, np.ndarray]]
@@ -128,9 +128,7 @@ def checked_squares(x: np.ndarray, first: int) -> np.ndarray:
         norms = row_squares(x)
     if not (norms < LARGEST_SQUARE).all():
         check_finite(x, first=first)
-        raise ValueError(
-            f"sample {first + int(norms.argmax())} is too large to be squared beside the others"
-        )
+        refuse_large(x, first=first)
     return norms
 
 

@@ -12,16 +12,18 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from corrtensor._engine.arrays.origin import choose_pilots, usual
 from corrtensor._engine.arrays.source import WORTH_HOLDING, Source
-from corrtensor._engine.passes import Blocks, Part
+from corrtensor._engine.passes import Blocks, Part, checked_squares
+from corrtensor._engine.products import Factors
 from corrtensor._engine.shapes import refuse_infinite
 from corrtensor._engine.weights import times
-from corrtensor._robust.cells import GROSS, ROUGHLY, Model, repaired
+from corrtensor._robust.cells import GROSS, ROUGHLY, Model, repaired, whole
 from corrtensor._robust.spread import spread_of
 from corrtensor._robust.unseen import Unseen
 
@@ -68,15 +70,17 @@ class CoresPass:
         return done
 
 
-def shares(blocks: Blocks) -> tuple[np.ndarray, Any]:
+def shares(blocks: Blocks, doubtful: bool = False) -> tuple[np.ndarray, Any]:
     """Return the share of its cells that each sample shows, and which cells none of them does.
 
-    Infinities are refused.
+    Infinities are refused, and what cannot be squared, unless it may be a bad cell.
     """
     found: list[np.ndarray] = []
     nowhere: Any = True
     for lo, _, x in blocks:
         refuse_infinite(x, first=lo)
+        if not doubtful:
+            checked_squares(whole(x), lo)
         gone = np.isnan(x)
         found.append(1 - gone.reshape(len(x), -1).mean(axis=1))
         nowhere = nowhere & gone.all(axis=0)
@@ -144,6 +148,10 @@ class CompletedSource(Source):
         self.model, self.teaching = model, teaching
         self.held = None if rows is None else self.around(rows)
         self.unseen = None if hidden is None else Unseen(hidden.astype(self.dtype), gaps)
+
+    def beside(self, factors: Factors) -> np.ndarray | float:
+        """Return how much larger the residuals of whole samples are expected to be than these."""
+        return 0.0 if self.unseen is None else self.unseen.beside(factors)
 
     @property
     def each(self) -> int:
@@ -227,7 +235,7 @@ def completed(
     A sample without an observed cell does not count. What is expected has a mean, also if the fit
     has none; but where no sample shows a cell, directions alone may tell what is in it.
     """
-    each, hidden = zip(*inner.map(shares), strict=True)
+    each, hidden = zip(*inner.map(partial(shares, doubtful=bandwidth is not None)), strict=True)
     share, nowhere = np.concatenate(each), np.logical_and.reduce(hidden)
     seen = share > 0
     counting = weight if seen.all() else times(seen.astype(float), weight)

@@ -38,7 +38,8 @@ Axis = Annotated[
 Missing = Annotated[
     float | None,
     typer.Option(
-        help="Value that stands for a missing cell, such as 0 or -9999; NaN does in any case.",
+        help="Value that stands for a missing cell, such as 0 or -9999; NaN does in any case, and "
+        "what did for a model.",
         show_default=False,
     ),
 ]

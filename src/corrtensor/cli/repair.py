@@ -67,8 +67,7 @@ def repair(
     from corrtensor.io.writing import check_output_name, check_pictures
 
     voice = Voice(as_json, quiet)
-    for_a_fit = {"ranks": ranks is not None, "clip": clip is not None, "no_cells": not cells}
-    steps.refuse_beside(trained, **for_a_fit, missing=missing is not None)
+    steps.refuse_beside(trained, ranks=ranks is not None, clip=clip is not None, no_cells=not cells)
     files = [name for name in (out, foreground) if name is not None]
     for name in files:
         try:

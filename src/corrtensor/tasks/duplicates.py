@@ -176,7 +176,7 @@ def pairs(
     count, reach = min(CANDIDATES, len(points)), math.sqrt(NEAR * FAR)
     level, contrast = traits.T
     seen = contrast[~np.isnan(contrast)]
-    usual = float(np.median(seen)) if seen.any() else 1.0
+    usual = (float(np.median(seen)) if len(seen) else 0.0) or 1.0
     found = []
     for lo in range(0, len(ask), BLOCK):
         coarse = ask[lo : lo + BLOCK] @ base

@@ -122,6 +122,10 @@ class Source:
         """Return a mean and factors made ready for these blocks."""
         return Projection(mean, tuple(factors), self.dtype)
 
+    def beside(self, factors: Factors) -> np.ndarray | float:
+        """Return how much larger the residuals of whole samples are expected to be than these."""
+        return 0.0
+
     def seen_shares(self) -> np.ndarray | float:
         """Return the share of its cells that each sample shows, or that all do."""
         return 1.0
