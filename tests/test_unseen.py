@@ -77,20 +77,19 @@ def test_sums_are_those_of_whole_samples_on_the_average(order, robust):
         assert_allclose(raw.sums.second[mode], wanted.sums.second[mode] / (2 * m), rtol=1e-9)
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_missing_blocks_bend_the_subspace_less(seed, monkeypatch):
-    """Half as much as if completed samples are taken for whole ones."""
-    rng = np.random.default_rng(seed)
-    X = smooth(700, rng)
-    Y = with_blocks(X[:300], rng)
-
-    def excess(x):
-        return left_out(ct.CorrTensor((6, 6)).fit(x), X[300:]) / whole - 1
-
-    whole = left_out(ct.CorrTensor((6, 6)).fit(X[:300]), X[300:])
-    found = excess(Y)
-    monkeypatch.setattr(completion, "hidden_by", lambda *_: None)
-    assert found < 0.7 * excess(Y)
+def test_missing_blocks_bend_the_subspace_less(monkeypatch):
+    """Half as much as if completed samples are taken for whole ones; on four draws together."""
+    found, before = [], []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        X = smooth(700, rng)
+        Y = with_blocks(X[:300], rng)
+        whole = left_out(ct.CorrTensor((6, 6)).fit(X[:300]), X[300:])
+        found.append(left_out(ct.CorrTensor((6, 6)).fit(Y), X[300:]) / whole - 1)
+        with monkeypatch.context() as patch:
+            patch.setattr(completion, "hidden_by", lambda *_: None)
+            before.append(left_out(ct.CorrTensor((6, 6)).fit(Y), X[300:]) / whole - 1)
+    assert sum(found) < 0.5 * sum(before)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

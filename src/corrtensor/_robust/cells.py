@@ -38,8 +38,9 @@ CACHED = 1 << 20
 ENOUGH = 1024
 # A core is found when its gradient is this share of what white noise as large as the residuals
 # would make of it; roughly, which does for a fit and residuals: of a block that is missing, more
-# steps tell better what one sample hides, and worse how samples vary.
-FOUND, ROUGHLY = 1e-2, 1e-1
+# steps tell better what one sample hides, and worse how samples vary; coarsely, to tell how large
+# the errors are.
+FOUND, ROUGHLY, COARSELY = 1e-2, 1e-1, 0.4
 # The least share of a sample that is seen to stand for all of it.
 LEAST = 0.1
 # How far the cells of a sample stray on the average: none counts for more than so many bandwidths,

@@ -18,8 +18,8 @@ from corrtensor._engine.arrays.source import Source, plain
 from corrtensor._engine.passes import by_sample
 from corrtensor._engine.ranks import FIRST_SHARE, Rank
 from corrtensor._engine.state import State
-from corrtensor._robust.cells import ROUGHLY, Model
-from corrtensor._robust.completed import CompletedSource
+from corrtensor._robust.cells import COARSELY, Model
+from corrtensor._robust.completed import CompletedSource, CoresPass
 from corrtensor._robust.isolation import Split, Splits
 from corrtensor._robust.learning import FEWEST, LONG, Guess, Learner, drawn_from
 from corrtensor._robust.search import Judge
@@ -194,13 +194,16 @@ def hidden_by(learner: Learner, guess: Guess, bandwidth: float | None) -> np.nda
     """
     x, gone = learner.x, np.isnan(learner.x)
     gaps = np.count_nonzero(gone.reshape(len(x), -1), axis=1)
-    model, simple = learner.model(guess, bandwidth), replace(guess.model, accuracy=ROUGHLY)
+    model, simple = learner.model(guess, bandwidth), replace(guess.model, accuracy=COARSELY)
     y = model.complete_by(x, guess.expected, model.spread(x, guess.expected), 0).x
 
     def errors(some: slice) -> np.ndarray:
         which = np.flatnonzero(gaps)[some]
         whole = y[which - 1]
-        told = simple.found(np.where(gone[which], np.nan, whole))[1].expected
+        torn = plain(np.where(gone[which], np.nan, whole), n_jobs=learner.n_threads, missing=True)
+        told = np.concatenate(
+            [rows[-1] for part in torn.map(CoresPass(simple, True)) for rows in part]
+        )
         share = np.sqrt(learner.weights[which] / (learner.weights[which] @ gaps[which]))
         return np.where(gone[which], by_sample(share, x) * (whole - told), 0)
 
