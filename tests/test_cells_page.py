@@ -23,17 +23,20 @@ def test_the_page_is_what_its_records_say():
 # Where a bar is missed, as the page says; what comes to hold must leave the list.
 MISSED: dict[str, dict[str, set[str]]] = {
     "ORL": {
+        "missing 20 %": {"cost"},
+        "missing 40 %": {"cost"},
         "missing 60 %": {"cost"},
-        "missing blocks 20 %": {"cost", "subspace"},
+        "missing blocks 20 %": {"cost"},
     },
     "Yale": {
+        "missing 40 %": {"cost"},
+        "missing 60 %": {"cost"},
         "missing blocks 20 %": {"cost", "subspace"},
         "salt and pepper 5 %": {"subspace"},
         "salt and pepper 10 %": {"subspace"},
     },
     "LFW colour": {
-        "missing 40 %": {"cost"},
-        "missing blocks 20 %": {"cost", "subspace"},
+        "missing blocks 20 %": {"cost"},
     },
     "palms": {
         "salt and pepper 5 %": {"auc"},
@@ -41,7 +44,7 @@ MISSED: dict[str, dict[str, set[str]]] = {
         "salt and pepper 20 %": {"auc"},
     },
     "MNIST": {
-        "missing blocks 20 %": {"subspace"},
+        "missing blocks 20 %": {"cost", "subspace"},
         "salt and pepper 5 %": {"auc", "subspace"},
         "salt and pepper 10 %": {"auc", "subspace"},
         "salt and pepper 20 %": {"auc", "cost"},
@@ -61,7 +64,6 @@ MISSED: dict[str, dict[str, set[str]]] = {
         "salt and pepper 10 %, noise images 20 %": {"subspace"},
     },
     "hyperspectral lines": {
-        "missing 20 %": {"cost"},
         "missing 40 %": {"cost"},
         "missing 60 %": {"cost", "subspace"},
         "missing blocks 20 %": {"cost", "subspace"},

@@ -4,7 +4,7 @@
 the error at the missing cells over that of its reconstruction, ``cost`` the time of the fit over
 that of the plain fit to the whole samples, one after the other in one process. LFW was set aside
 while the defaults were chosen, but for how closely the cores of a fit are found and how
-strongly those of new samples are pulled; palms were, until
+strongly those of new samples are pulled, and what blocks hide; palms were, until
 samples were looked for that stray as a whole; of the small and the hyperspectral sets, two draws
 had been looked at when the rule that chooses the ranks was made.
 """

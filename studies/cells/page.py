@@ -22,7 +22,7 @@ the modes. *Subspace* is the error of the held-out, clean samples over that of t
 cells; *cells* the error at the missing cells over that of the reconstruction from all cells; *AUC*
 how well the residuals tell cells that were changed by more than a tenth of the range from others;
 *cost* the processor time over that of the plain robust fit of the whole samples, in one process.
-LFW was set aside while defaults were chosen, but for two of them, and so were palms; two
+LFW was set aside while defaults were chosen, but for three of them, and so were palms; two
 draws of the small and of the hyperspectral sets were in view for a third. What has no row was not
 run yet: `make cells OUT=docs` goes on where it was stopped. Means of three draws, of peers the
 first; **bold** misses its bar:
