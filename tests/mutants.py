@@ -69,6 +69,20 @@ FAULTS = [
         "unseen",
     ),
     Fault(
+        "hidden: the energy of long vectors leaves it out",
+        "_engine/start.py",
+        "squares = norms + source.beside(None)",
+        "squares = norms",
+        "unseen",
+    ),
+    Fault(
+        "hidden: neighbours tell, who may miss the same cells",
+        "_robust/completion.py",
+        "whole = y[other[which]]",
+        "whole = y[which - 1]",
+        "unseen",
+    ),
+    Fault(
         "hidden: residuals of the fit keep it",
         "subspace.py",
         "self.residuals_ - source.unit**2 * source",

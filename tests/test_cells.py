@@ -1046,6 +1046,7 @@ def test_a_cell_that_cannot_be_squared_is_bad_or_named(dtype, huge):
     model = ct.CorrTensor((5, 5), cells=True).fit(X)
     assert model.cell_weights(X)[7, 3, 3] == 0
     assert abs(model.repair(X)[7, 3, 3] - good[7, 3, 3]) < 0.1
+    assert np.isfinite(model.score_samples(X)).all()
     said = f"sample 7 is too large .* it holds {re.escape(huge)}; .* missing_values"
     with pytest.raises(ValueError, match=said):
         ct.CorrTensor((5, 5)).fit(good).repair(X)
@@ -1065,6 +1066,15 @@ def test_samples_that_show_nothing_are_outliers_of_no_kind_and_no_copies(value):
     assert not find_duplicates(np.where(value == X, np.nan, X)).groups
     X[8] = X[7]
     assert find_duplicates(np.where(value == X, np.nan, X)).groups == ((7, 8),)
+
+
+@pytest.mark.parametrize("contamination", ["auto", 0.01, 0.05])
+def test_masked_integers_that_show_nothing_are_flagged_whatever_the_share(contamination):
+    X = np.ma.masked_array((255 * ct.datasets.load_faces().images[:100]).astype(np.uint8))
+    X[[5, 50, 51]] = np.ma.masked
+    detector = TensorOutlierDetector(ct.CorrTensor((10, 10)), contamination=contamination).fit(X)
+    assert detector.measure(X)["unseen"].nonzero()[0].tolist() == [5, 50, 51]
+    assert (detector.predict(X)[[5, 50, 51]] == -1).all()
 
 
 @pytest.mark.parametrize("place", [5, 776])

@@ -38,6 +38,7 @@ MISSED: dict[str, dict[str, set[str]]] = {
     "LFW colour": {
         "missing blocks 20 %": {"cost"},
     },
+    "USPS": {"missing blocks 20 %": {"subspace"}},
     "palms": {
         "salt and pepper 5 %": {"auc"},
         "salt and pepper 10 %": {"auc"},

@@ -151,11 +151,48 @@ def test_bad_cells_of_others_are_not_what_gaps_hide():
     assert 0.8 < np.square(other).sum() / np.square(one).sum() < 1.25
 
 
-def hidden_in(Y):
+def hidden_in(Y, cells=True):
     """Return what a missing cell is found to hide beside doubted ones."""
     seen = []
     with pytest.MonkeyPatch.context() as patch:
         made = completion.hidden_by
         patch.setattr(completion, "hidden_by", lambda *a: seen.append(made(*a)) or seen[-1])
-        ct.CorrTensor((4, 4), cells=True).fit(Y)
+        ct.CorrTensor((4, 4), cells=cells).fit(Y)
     return seen[-1]
+
+
+def test_samples_in_a_row_may_miss_the_same_cells():
+    """What is hidden is told of samples that show it, in whatever order they come."""
+    rng = np.random.default_rng(3)
+    X = smooth(160, rng)
+    masks = np.isnan(with_blocks(X[:8], rng))
+    Y = np.where(np.repeat(masks, 20, axis=0), np.nan, X)
+    in_a_row, mixed = (hidden_in(y, cells=False) for y in (Y, Y[rng.permutation(len(Y))]))
+    assert 0.5 < np.square(in_a_row).sum() / np.square(mixed).sum() < 2
+
+
+def test_all_of_a_few_incomplete_samples_tell(monkeypatch):
+    rng = np.random.default_rng(3)
+    Y = smooth(400, rng)
+    Y[::20] = with_blocks(Y[::20], rng)
+    looked_at, plain = [], completion.plain
+    monkeypatch.setattr(
+        completion, "plain", lambda x, **more: looked_at.append(len(x)) or plain(x, **more)
+    )
+    ct.CorrTensor((6, 6)).fit(Y)
+    assert looked_at[0] == 20
+
+
+def test_a_share_of_the_energy_counts_what_is_hidden(monkeypatch):
+    """Long vectors, seen through a sketch, get the rank that the whole scatter gives them."""
+    rng = np.random.default_rng(0)
+    curves = np.cumsum(rng.normal(size=(60, 2100)), axis=1)
+    for y in curves:
+        start = rng.integers(1200)
+        y[start : start + 900] = np.nan
+    sketched = ct.CorrTensor(0.9).fit(curves)
+    for module in ("large_modes", "arrays.source", "start"):
+        monkeypatch.setattr(f"corrtensor._engine.{module}.LARGE", 3000, raising=False)
+    dense = ct.CorrTensor(0.9).fit(curves)
+    assert sketched.ranks_ == dense.ranks_
+    assert sketched.explained_variance_ratio_.sum() >= 0.9

@@ -62,7 +62,8 @@ def spectral(
         for n in modes:
             k, S = ranks[n], centred(part.sums.second[n], n, seen.get(n))
             if n in large:
-                energy = float(norms.sum() if weights is None else norms @ weights)
+                squares = norms + source.beside(None)
+                energy = float(squares.sum() if weights is None else squares @ weights)
                 energy -= total * float(np.vdot(mean, mean))
                 energies[n], U, spares[n] = leading_of_large(
                     S, seen[n], k, energy, n, apply, source.dtype

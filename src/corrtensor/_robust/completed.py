@@ -149,8 +149,8 @@ class CompletedSource(Source):
         self.held = None if rows is None else self.around(rows)
         self.unseen = None if hidden is None else Unseen(hidden.astype(self.dtype), gaps)
 
-    def beside(self, factors: Factors) -> np.ndarray | float:
-        """Return how much larger the residuals of whole samples are expected to be than these."""
+    def beside(self, factors: Factors | None) -> np.ndarray | float:
+        """Return how much larger the residuals of whole samples, or their norms, should be."""
         return 0.0 if self.unseen is None else self.unseen.beside(factors)
 
     @property
@@ -217,7 +217,14 @@ class NewSource(Source):
 
     def seen_shares(self) -> np.ndarray | float:
         """Return the share of its cells that each sample shows."""
-        return np.concatenate([share for share, _ in self.inner.map(shares)])
+        return np.concatenate(
+            [
+                share
+                for share, _ in self.inner.map(
+                    partial(shares, doubtful=self.model.width is not None)
+                )
+            ]
+        )
 
     def blocks(self, lo: int, hi: int) -> Any:
         """Yield ``(start, stop, block)`` from sample ``lo`` to ``hi``."""

@@ -39,6 +39,9 @@ HIDING = 618033988
 PULLS = (1.0, 3.0, 10.0)
 # What a missing cell hides is added to what is summed up if it is so many times the noise.
 MORE = 2.0
+# It is told of samples so far away in their row, as a share of it: the golden section meets no
+# period of it.
+AWAY = (3 - math.sqrt(5)) / 2
 # A cell of less weight is in doubt.
 TRUSTED = 0.5
 # Bandwidth of a cell in robust standard deviations.
@@ -189,17 +192,19 @@ def pull_of(learner: Learner, guess: Guess, bandwidth: float | None) -> float:
 def hidden_by(learner: Learner, guess: Guess, bandwidth: float | None) -> np.ndarray | None:
     """Return what missing cells hide, if it is more than noise: a few samples tell.
 
-    Of a sample, completed, what the next one misses is hidden and told by the rest; returned are
-    the errors, scaled to one missing cell.
+    Of a sample, completed, what another one misses is hidden and told by the rest; returned are
+    the errors, scaled to one missing cell. Neighbours would not do: samples in a row may miss
+    the same cells.
     """
     x, gone = learner.x, np.isnan(learner.x)
     gaps = np.count_nonzero(gone.reshape(len(x), -1), axis=1)
+    incomplete, other = np.flatnonzero(gaps), np.roll(np.arange(len(x)), round(AWAY * len(x)))
     model, simple = learner.model(guess, bandwidth), replace(guess.model, accuracy=COARSELY)
     y = model.complete_by(x, guess.expected, model.spread(x, guess.expected), 0).x
 
     def errors(some: slice) -> np.ndarray:
-        which = np.flatnonzero(gaps)[some]
-        whole = y[which - 1]
+        which = incomplete[some]
+        whole = y[other[which]]
         torn = plain(np.where(gone[which], np.nan, whole), n_jobs=learner.n_threads, missing=True)
         told = np.concatenate(
             [rows[-1] for part in torn.map(CoresPass(simple, True)) for rows in part]
@@ -207,8 +212,8 @@ def hidden_by(learner: Learner, guess: Guess, bandwidth: float | None) -> np.nda
         share = np.sqrt(learner.weights[which] / (learner.weights[which] @ gaps[which]))
         return np.where(gone[which], by_sample(share, x) * (whole - told), 0)
 
-    few = slice(None, None, max(1, len(x) // FEWEST))
-    if not gaps.any() or np.square(errors(few)).sum() <= MORE * guess.noise:
+    few = slice(None, None, max(1, len(incomplete) // FEWEST))
+    if not len(incomplete) or np.square(errors(few)).sum() <= MORE * guess.noise:
         return None
     return errors(slice(None))
 

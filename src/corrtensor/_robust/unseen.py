@@ -21,22 +21,27 @@ class Unseen:
     """Errors of what was foretold in gaps, and how large the gaps of all samples are.
 
     The scatter of ``rows`` is what one missing cell hides; ``gaps`` are the cells of every sample
-    that are missing, those in doubt in part.
+    that are missing.
     """
 
     rows: np.ndarray
     gaps: np.ndarray
 
-    def beside(self, factors: Factors) -> np.ndarray:
-        """Return by how much the squared residuals of whole samples are expected to be larger."""
-        cores = project(
-            self.rows, [None if U is None else U.astype(self.rows.dtype) for U in factors]
-        )
-        return float((row_squares(self.rows) - row_squares(cores)).sum()) * self.gaps
+    def beside(self, factors: Factors | None) -> np.ndarray:
+        """Return by how much the squared residuals of whole samples are expected to be larger.
+
+        Without factors, their squared norms.
+        """
+        hidden = row_squares(self.rows)
+        if factors is not None:
+            U = [None if V is None else V.astype(self.rows.dtype) for V in factors]
+            hidden -= row_squares(project(self.rows, U))
+        return float(hidden.sum()) * self.gaps
 
     def reduce(self, run: Callable[..., Part], task: Any, **per_sample: Any) -> Part:
         """Run a pass, and make its residuals and scatters those of whole samples."""
-        if isinstance(task, ResidualPass | SweepPass) and per_sample.get("weights") is None:
+        known = per_sample.keys() & {"weights", "squares"}
+        if isinstance(task, ResidualPass | SweepPass) and not known:
             per_sample["unseen"] = self.beside(task.at.factors)
         part = run(task, **per_sample)
         if isinstance(task, RawPass | SweepPass):

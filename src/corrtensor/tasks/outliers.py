@@ -151,7 +151,7 @@ class TensorOutlierDetector(OutlierMixin, BaseEstimator):
                 place = len(scores) - 1 - int(FALSE_ALARMS * len(scores))
                 cut = min(1.0, np.partition(scores, place)[place] or 1.0)
             else:
-                cut = np.percentile(scores, 100 * (1 - share))
+                cut = np.percentile(scores[scores != OF_NOTHING], 100 * (1 - share))
             self.offset_ = -clear_of(scores, float(cut))
         return self
 
@@ -289,7 +289,8 @@ def unseen(
 ) -> np.ndarray:
     """Tell of each sample whether all of its cells are missing to a subspace."""
     value = getattr(subspace, "missing_values", np.nan)
-    if np.isnan(value) and getattr(getattr(X, "dtype", None), "kind", "f") in "iub":
+    masked = np.ma.isMaskedArray(X)
+    if np.isnan(value) and not masked and getattr(getattr(X, "dtype", None), "kind", "f") in "iub":
         return np.zeros(np.shape(X)[0], bool)
     blocks = blocks_of(X, shape, block_size, missing=True)
     rows = (torn(subspace, x).reshape(len(x), -1) for x in blocks)

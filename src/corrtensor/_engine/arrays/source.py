@@ -122,8 +122,8 @@ class Source:
         """Return a mean and factors made ready for these blocks."""
         return Projection(mean, tuple(factors), self.dtype)
 
-    def beside(self, factors: Factors) -> np.ndarray | float:
-        """Return how much larger the residuals of whole samples are expected to be than these."""
+    def beside(self, factors: Factors | None) -> np.ndarray | float:
+        """Return how much larger the residuals of whole samples, or their norms, should be."""
         return 0.0
 
     def seen_shares(self) -> np.ndarray | float:
