@@ -94,10 +94,12 @@ class Metric:
     def distances(self, squares: np.ndarray) -> np.ndarray:
         """Return log squared distances, from the squares of entries less the centre."""
         # Where cells differ like 1 and 1e20, single precision does not hold every inverse, nor
-        # distances, which are infinite then.
-        inverse = 1 / np.maximum(self.variance, np.finfo(squares.dtype).tiny)
-        with np.errstate(over="ignore"):
-            away = (squares @ inverse.astype(squares.dtype)).astype(np.float64)
+        # distances, which are the largest number then.
+        limits = np.finfo(squares.dtype)
+        inverse = 1 / np.maximum(self.variance, limits.tiny)
+        with np.errstate(over="ignore", invalid="ignore"):
+            away = squares @ inverse.astype(squares.dtype)
+        away = np.fmin(away, limits.max).astype(np.float64)
         # A sample that is the centre itself is near, not at minus infinity.
         return np.log(np.maximum(away, 1e-9 * len(self.variance)))
 
