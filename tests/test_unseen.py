@@ -196,3 +196,17 @@ def test_a_share_of_the_energy_counts_what_is_hidden(monkeypatch):
     dense = ct.CorrTensor(0.9).fit(curves)
     assert sketched.ranks_ == dense.ranks_
     assert sketched.explained_variance_ratio_.sum() >= 0.9
+
+
+class NoWeight(Power):
+    """A loss that leaves no sample any weight."""
+
+    def log_weight(self, s):
+        return np.full(len(s), -np.inf)
+
+
+def test_a_loss_without_any_weight_is_refused_beside_blocks():
+    rng = np.random.default_rng(3)
+    Y = with_blocks(smooth(120, rng), rng)
+    with pytest.raises(ValueError, match="leaves no sample any weight"):
+        ct.MultilinearSubspace((6, 6), loss=NoWeight()).fit(Y)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from corrtensor._engine.passes import Part, RawPass, ResidualPass, SweepPass
+from corrtensor._engine.passes import Part, ResidualPass, SweepPass
 from corrtensor._engine.products import Factors, project, row_squares
 
 
@@ -44,7 +44,7 @@ class Unseen:
         if isinstance(task, ResidualPass | SweepPass) and not known:
             per_sample["unseen"] = self.beside(task.at.factors)
         part = run(task, **per_sample)
-        if isinstance(task, RawPass | SweepPass):
+        if part.sums.second:
             w = per_sample.get("weights")
             if w is None and part.log_weights:
                 w = np.exp(np.concatenate(part.log_weights) - part.sums.shift)
