@@ -3,17 +3,17 @@
 from html import escape
 
 from docutils import nodes
-from docutils.parsers.rst import Directive
+from sphinx.util.docutils import SphinxDirective
 
 WIDTH, LEFT, GAP, RIGHT, ROW, LINE = 452, 226, 44, 178, 92, 17
 PAGE = "api/generated/corrtensor.{}.html"
 
 # Question, what leads to the right, what leads down, the name at the right, words, address.
 QUESTIONS = [
-    (["Can some samples", "be spoiled?"], "no", "yes", "make(\"MPCA\")", "or scikit-learn's PCA",
-     PAGE.format("make")),
-    (["Is a bad sample bad as a whole,", "not a few cells in most of them?"], "no", "yes",
-     "robust PCA", "elsewhere: last table", "#when-to-use-something-else"),
+    (["Can some samples, or some", "of their cells, be spoiled?"], "no", "yes", "make(\"MPCA\")",
+     "or scikit-learn's PCA", PAGE.format("make")),
+    (["Are single cells bad,", "and not whole samples only?"], "yes", "no",
+     "cells=True", "doubts every cell", PAGE.format("CorrTensor")),
     (["Are there clean classes that", "have nothing in common?"], "yes", "no",
      "breakdown=0.1", "below the smallest share", PAGE.format("CorrTensor")),
     (["Then what lies apart from", "the others does not count."], "", "",
@@ -21,6 +21,7 @@ QUESTIONS = [
 ]  # fmt: skip
 WANTS = [
     (["features, clean", "reconstructions"], "CorrTensor", "fit, transform"),
+    (["bad and missing", "cells filled"], "CorrTensor.repair", "or corrtensor repair"),
     (["the list of", "the bad ones"], "TensorOutlierDetector", "or corrtensor outliers"),
     (["classes"], "SubspaceClassifier", "trained with outliers in"),
     (["clusters"], "DensityPeaksKMeans", "of the cores, by weight"),
@@ -55,10 +56,9 @@ def arrow(x1, y1, x2, y2):
 def answer(y, name, note, address):
     """Return the answer of a row, which leads to its page."""
     x = LEFT + GAP + 2
-    css = "answer" if address.startswith("api") else "answer other"
     text = words(x + RIGHT / 2, y - 8, [name], "name", 13.5)
     text += words(x + RIGHT / 2, y + 11, [note], "say", 11.5)
-    return f'<a href="{address}">{box(x, y - 26, RIGHT, 52, css)}{text}</a>'
+    return f'<a href="{address}">{box(x, y - 26, RIGHT, 52, "answer")}{text}</a>'
 
 
 def draw():
@@ -77,7 +77,9 @@ def draw():
     for want, name, note in WANTS:
         y += 36
         parts += [words(2 + LEFT / 2, y, want), arrow(LEFT - 22, y, LEFT + GAP + 1, y)]
-        parts.append(answer(y, name, note, PAGE.format(name)))
+        owner, _, method = name.partition(".")
+        anchor = f"#corrtensor.{name}" if method else ""
+        parts.append(answer(y, name, note, PAGE.format(owner) + anchor))
         y += 28
     title = "Which method: four questions about the samples, then what you want to have"
     return (
@@ -86,11 +88,12 @@ def draw():
     )
 
 
-class DecisionPicture(Directive):
+class DecisionPicture(SphinxDirective):
     """``.. decision-picture::``: the picture of ``choosing.md``."""
 
     def run(self):
         """Return the picture."""
+        self.env.note_dependency(__file__)
         return [nodes.raw("", draw(), format="html")]
 
 
