@@ -278,7 +278,33 @@ def test_the_detector_reads_tables_with_gaps(kind):
     assert_allclose(ours, same.score_samples(X), rtol=1e-10)
 
 
+def test_a_table_comes_back_as_one(torn):
+    flat = torn.reshape(len(torn), -1)[:, :12]
+    names = [f"c{i}" for i in range(12)]
+    table = pd.DataFrame(flat, index=np.arange(60) + 7, columns=names)
+    with warnings.catch_warnings():
+        # The names of the repaired samples are those of the fit.
+        warnings.simplefilter("error")
+        model = ct.CorrTensor(2, cells=True).fit(table)
+        found = {name: getattr(model, name)(table) for name in ("repair", "cell_weights")}
+        plain = ct.CorrTensor(2, cells=True).fit(flat)
+        ct.CorrTensor(2).partial_fit(table).partial_fit(table[:30])
+    for name, values in found.items():
+        assert_array_equal(values.columns, names)
+        assert_array_equal(values.index, table.index)
+        assert_array_equal(values.to_numpy(), getattr(plain, name)(flat))
+
+
 # What cannot be used, and what to do about it
+
+
+def test_tables_of_other_kinds_are_refused_in_words(torn):
+    frame = pytest.importorskip("dask.dataframe")
+    table = pd.DataFrame(torn[:, 0])
+    with pytest.raises(TypeError, match=r"table of Dask: give X\.to_dask_array\(lengths=True\)"):
+        ct.CorrTensor(2).fit(frame.from_pandas(table, npartitions=2))
+    with pytest.raises(ValueError, match=r"X of shape \(60, 0\) has an empty axis"):
+        ct.CorrTensor(2).fit(table.iloc[:, :0])
 
 
 def test_a_value_that_cannot_occur_is_refused(marked):

@@ -121,7 +121,7 @@ def test_gaps_that_the_rest_tells_change_nothing(monkeypatch):
         np.testing.assert_array_equal(U, V)
 
 
-@pytest.mark.parametrize("where", ["not held", "memmap", "dask"])
+@pytest.mark.parametrize("where", ["not held", "memmap", "dask", "xarray"])
 def test_blocks_wherever_the_samples_are(where, tmp_path, monkeypatch):
     rng = np.random.default_rng(3)
     Y = with_blocks(smooth(150, rng), rng)
@@ -133,9 +133,11 @@ def test_blocks_wherever_the_samples_are(where, tmp_path, monkeypatch):
         X = np.load(tmp_path / "x.npy", mmap_mode="r")
     elif where == "dask":
         X = pytest.importorskip("dask.array").from_array(Y, chunks=(40, -1, -1))
+    elif where == "xarray":
+        X = pytest.importorskip("xarray").DataArray(Y, dims=("day", "y", "x"))
     other = ct.CorrTensor((6, 6), block_size=30).fit(X)
     assert_allclose(other.mean_, held.mean_, atol=1e-8)
-    for U, V in zip(other.factors_, held.factors_, strict=True):
+    for U, V in zip(map(np.asarray, other.factors_), held.factors_, strict=True):
         assert_allclose(U @ U.T, V @ V.T, atol=1e-8)
     assert_allclose(other.objective_, held.objective_, rtol=1e-8)
     assert_allclose(other.residuals_, held.residuals_, rtol=1e-7)

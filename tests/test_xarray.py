@@ -82,8 +82,18 @@ def test_dims_are_found_by_their_names(field):
 
 def test_other_coordinates_are_refused(field):
     model = ct.CorrTensor(RANKS).fit(field)
-    with pytest.raises(ValueError, match="coordinates of 'lat' are not those of the fit"):
+    with pytest.raises(ValueError, match=r"'lat' are not .* fit: 47.0 instead of 40.0, at place 0"):
         model.transform(field.isel(lat=slice(None, None, -1)))
+    with pytest.raises(ValueError, match="'lat' are not those of the fit: 5 instead of 8; bring"):
+        model.transform(field.isel(lat=slice(5)))
+
+
+def test_coordinates_that_were_rounded_are_the_same(field):
+    model = ct.CorrTensor(RANKS).fit(field)
+    rounded = field.assign_coords(lat=field.lat + 1e-6)
+    assert_allclose(model.transform(rounded).values, model.transform(field).values)
+    with pytest.raises(ValueError, match="not those of the fit"):
+        model.transform(field.assign_coords(lat=field.lat + 1e-3))
 
 
 def test_samples_counted_elsewhere_are_not_guessed_silently(field):

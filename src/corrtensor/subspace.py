@@ -269,7 +269,7 @@ class MultilinearSubspace(CallbackSupportMixin, PartialFit, CellMethods):
             counted = times(solution.weights, weight)
             squares = self._learn_cores(source, counted, solution.state.energies)
             self._learn_variances(squares, counted)
-            self.residuals_ = self.residuals_ - source.unit**2 * source.beside(self.factors_)
+            self.residuals_ = self.residuals_ - source.unit**2 * source.beside(self._factors)
         return solution
 
     def _solve(self, source: Source, weight: np.ndarray | None, options: Options) -> Solution:

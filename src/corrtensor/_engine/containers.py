@@ -1,4 +1,4 @@
-"""Samples in the containers of other libraries: xarray, and arrays that speak DLPack.
+"""Samples in the containers of other libraries: xarray, pandas, and arrays that speak DLPack.
 
 What they hold goes in, and what comes out goes back into the same kind. Axis 0 counts the samples
 in between.
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from corrtensor._engine.labels import Labels, is_xarray, open_xarray
+from corrtensor._engine.labels import BY_CELL, Labels, is_xarray, open_xarray
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,10 @@ def opened(X: Any, estimator: Any = None, method: str = "") -> Opened:
     if is_xarray(X):
         named = open_xarray(X, estimator, method)
         return Opened(named.values, named.back, named.labels)
+    if hasattr(X, "to_dask_array"):
+        raise TypeError("X is a table of Dask: give X.to_dask_array(lengths=True)")
+    if hasattr(X, "iloc") and hasattr(X, "columns"):
+        return Opened(X, lambda value, name: like_table(X, value) if name in BY_CELL else value)
     if hasattr(X, "__dlpack__") and not isinstance(X, np.ndarray | np.generic):
         return open_foreign(X)
     return Opened(X, lambda value, _: value)
@@ -39,6 +43,13 @@ def opened(X: Any, estimator: Any = None, method: str = "") -> Opened:
 def bare(X: Any, estimator: Any = None, method: str = "") -> Any:
     """Return what a container holds, samples along axis 0; anything else as it is."""
     return opened(X, estimator, method).X
+
+
+def like_table(X: Any, values: Any) -> Any:
+    """Return values, one for each cell of a table of pandas, as such a table."""
+    if np.shape(values) != X.shape:
+        return values
+    return type(X)(values, index=X.index, columns=X.columns)
 
 
 def open_foreign(X: Any) -> Opened:

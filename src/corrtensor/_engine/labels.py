@@ -16,6 +16,8 @@ from sklearn.utils._set_output import _get_output_config
 COMPONENT = "_component"
 # Results that are samples or cores, and so have the name and the attributes of the samples.
 ALIKE = ("transform", "inverse_transform", "repair")
+# Coordinates that differ by less, as a share of their span, are the same.
+ROUNDED = 1e-6
 # Results that have one number for every cell.
 BY_CELL = ("residual_map", "repair", "cell_weights", "cell_residuals")
 
@@ -232,11 +234,23 @@ def check_coords(X: Any, known: Labels) -> None:
         if dim not in X.dims or dim not in X.coords or dim not in known.coords:
             continue
         before, now = known.coords[dim][1], X.coords[dim].values
-        if not np.array_equal(before, now):
-            raise ValueError(
-                f"the coordinates of {dim!r} are not those of the fit: {now[:3]}... instead of "
-                f"{before[:3]}...; bring X to them by X.reindex or X.interp"
-            )
+        if same_places(before, now):
+            continue
+        differ = f"{len(now)} instead of {len(before)}"
+        if len(now) == len(before):
+            i = int((now != before).argmax())
+            differ = f"{now[i]!s} instead of {before[i]!s}, at place {i}"
+        raise ValueError(
+            f"the coordinates of {dim!r} are not those of the fit: {differ}; "
+            "bring X to them by X.reindex or X.interp"
+        )
+
+
+def same_places(before: np.ndarray, now: np.ndarray) -> bool:
+    """Tell whether coordinates are the same, but for how they were rounded."""
+    if before.shape != now.shape or before.dtype.kind != "f" or now.dtype.kind != "f":
+        return np.array_equal(before, now)
+    return np.allclose(before, now, rtol=0, atol=ROUNDED * float(np.ptp(before)), equal_nan=True)
 
 
 def learn_labels(X: Any, sample_dim: str, modes: tuple[str, ...]) -> Labels:

@@ -114,6 +114,7 @@ def check_in_memory(estimator: Any, X: Any, *, reset: bool) -> np.ndarray:
         X = with_gaps(X)
     refuse_masked(X)
     if hasattr(X, "iloc") and hasattr(X, "dtypes") and count_axes(X) == 2:
+        check_nonempty(X)
         refuse_columns(X)
     options = {"ensure_all_finite": False, "dtype": "numeric"}
     if count_axes(X) <= 2:

@@ -140,9 +140,10 @@ class CellMethods(SubspaceTransformer):
         Returns
         -------
         X_new : ndarray of the shape of X, or ``out``
-            The samples; lazy, as in :meth:`transform`. Bad cells are looked for only if the fit
-            did (``cells=True`` of :class:`CorrTensor`). A fit to samples with gaps has learned
-            what is expected beyond its ranks; one to whole samples completes by its ranks alone.
+            The samples; lazy, as in :meth:`transform`; of a pandas table, such a table. Bad cells
+            are looked for only if the fit did (``cells=True`` of :class:`CorrTensor`). A fit to
+            samples with gaps has learned what is expected beyond its ranks; one to whole samples
+            completes by its ranks alone.
 
         Examples
         --------
