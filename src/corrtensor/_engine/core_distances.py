@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from corrtensor._engine.arrays.dask_lazy import by_chunks
+from corrtensor._engine.arrays.origin import middle
 from corrtensor._engine.arrays.source import Source
 from corrtensor._engine.passes import Blocks, Part, Projection, weighted_sum
 from corrtensor._engine.products import Factors, expand, project
@@ -82,17 +83,12 @@ def systematic(s: np.ndarray, weights: np.ndarray, size: int) -> np.ndarray:
 
 def summarise(cores: np.ndarray) -> CoreModel:
     """Return the median and the median absolute deviation of every entry of cores."""
-    T, n = np.sort(cores, axis=0), len(cores)
-    location = (T[(n - 1) // 2] + T[n // 2]) / 2
-
-    def nearest(k: int) -> np.ndarray:
-        """Return how far the k nearest values reach: they stand in a row."""
-        return np.maximum(location - T[: n - k + 1], T[k - 1 :] - location).min(axis=0)
-
-    scale = SIGMA_PER_MEDIAN * (nearest((n + 1) // 2) + nearest(n // 2 + 1)) / 2
+    location = middle(cores)
+    away = np.abs(cores - location)
+    scale = SIGMA_PER_MEDIAN * middle(away)
     # Where more than half of the samples agree, as in the corners of digits.
     still = scale == 0
-    scale[still] = SIGMA_PER_MEAN * np.abs(cores[:, still] - location[still]).mean(axis=0)
+    scale[still] = SIGMA_PER_MEAN * away[:, still].mean(axis=0)
     return CoreModel(location, floored(scale))
 
 
