@@ -18,7 +18,7 @@ from corrtensor.correntropy import (
     ggd_constants,
 )
 from corrtensor.losses import Correntropy, Power
-from corrtensor.losses.scale import ranked, upper_edge, weighted_quantiles
+from corrtensor.losses.scale import upper_edge, weighted_quantiles
 
 ALPHAS = (0.5, 1.0, 1.6, 2.0, 3.0, 4.0, 7.0, 15.0, 50.0)
 PS = (0.5, 1.0, 2.0, 3.0, 8.0, 20.0)
@@ -424,17 +424,6 @@ def test_good_residuals_end_by_the_nearer_quartile(spoiled):
 def test_good_residuals_end_between_two_bounds():
     assert_allclose(upper_edge(log_normal(0.01), 4.0), 3 * 1.5, rtol=1e-6)
     assert_allclose(upper_edge(log_normal(3.0), 4.0), 3 * 64, rtol=1e-6)
-
-
-@pytest.mark.parametrize("values", [[], [2.0], [3, 1, 2], [1, 0, 1, 0, 1], [5] * 40])
-def test_ranked_is_a_stable_sort(values):
-    values = np.array(values, dtype=float)
-    assert np.array_equal(ranked(values), np.argsort(values, kind="stable"))
-
-
-def test_ranked_is_a_stable_sort_of_many_with_ties():
-    values = np.random.default_rng(0).integers(0, 300, size=5000).astype(float)
-    assert np.array_equal(ranked(values), np.argsort(values, kind="stable"))
 
 
 @pytest.mark.parametrize("each", [1.0, 0.25])

@@ -20,7 +20,6 @@ from corrtensor._engine.passes import Blocks, Part, Projection, weighted_sum
 from corrtensor._engine.products import Factors, expand, project
 from corrtensor._engine.shapes import check_finite
 from corrtensor._engine.subspace_transformer import SubspaceTransformer
-from corrtensor.losses.scale import ranked
 
 # Samples, and bytes of their cores, from which location and scale are learned; and the fewest.
 DRAWN, DRAWN_BYTES, FEWEST_DRAWN = 500, 1 << 24, 20
@@ -73,7 +72,7 @@ def systematic(s: np.ndarray, weights: np.ndarray, size: int) -> np.ndarray:
 
     As many are drawn as the weights amount to: each once, if all have the same or none.
     """
-    order = ranked(s)
+    order = np.argsort(s, kind="stable")
     cumulated = np.cumsum(weights[order])
     effective = round(float(cumulated[-1] ** 2 / np.square(weights).sum()))
     count = min(size, len(s), max(FEWEST_DRAWN, effective))

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from corrtensor.losses.scale import ranked
-
 # How often good samples may be called apart, in all positions together.
 FALSE_ALARM = 0.01
 # The gap below a group is at least so many mean excesses of the tail of the others, and nine tenths
@@ -60,7 +58,7 @@ class Splits:
     """
 
     def __init__(self, values: np.ndarray, least: float, times: np.ndarray | None = None) -> None:
-        self.values, self.order = values, ranked(values)
+        self.values, self.order = values, np.argsort(values, kind="stable")
         x, n = values[self.order], len(values)
         kept = np.arange(n - 1, max(math.ceil(least), 1) - 1, -1)
         low, middle, high = (x[(kept * share).astype(int)] for share in QUARTILES)

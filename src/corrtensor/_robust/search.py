@@ -25,7 +25,6 @@ from corrtensor._robust.isolation import FAR, Split, Splits
 from corrtensor._robust.metric import SAMPLES, Frame, Metric, count_copies, see
 from corrtensor._robust.verdict import Group, Verdict
 from corrtensor.losses import Power
-from corrtensor.losses.scale import ranked
 
 # The metric that proposes groups is shrunk more than the one that judges them: outliers bend what
 # is learned from them, too, and most of all where good samples vary little. The latter is shrunk
@@ -67,7 +66,7 @@ class Asked:
 
     def __init__(self, source: Source, away: np.ndarray, times: np.ndarray) -> None:
         self.source, self.away, self.times = source, away, times
-        self.odd = np.argsort(ranked(away)) % 2 == 1
+        self.odd = np.argsort(np.argsort(away, kind="stable")) % 2 == 1
 
     def nearest(self) -> np.ndarray:
         """Return the nearest half by Tyler's metric: a sample counts by the inverse square."""
@@ -256,7 +255,8 @@ def rough_distances(source: Source) -> np.ndarray:
     some = choose_pilots(n, source.sample_shape)
     if n <= ORDERLESS:
         mean = np.asarray(source.reduce(RawPass(())).sums.first) / n
-        some = ranked(distances_from(source.origin + source.unit * mean, source))[some]
+        away = distances_from(source.origin + source.unit * mean, source)
+        some = np.argsort(away, kind="stable")[some]
     rows = source.take(some)
     # A little off, where symmetry puts no two different samples at one distance.
     return distances_from(0.999 * middle(rows) + 0.001 * rows[0], source)
@@ -279,7 +279,8 @@ def draw(away: np.ndarray, counting: np.ndarray) -> tuple[np.ndarray, np.ndarray
     Return them, and of each sample of how many copies it is one, beside the usual number, if many.
     """
     places = np.linspace(0, len(counting) - 1, min(SAMPLES, len(counting))).astype(int)
-    drawn = np.sort(counting[ranked(away[counting])[places]])
+    rising = np.argsort(away[counting], kind="stable")
+    drawn = np.sort(counting[rising[places]])
     _, first, copies = np.unique(away[drawn], return_index=True, return_counts=True)
     times = np.ones(len(away))
     often = copies / np.median(copies)

@@ -17,18 +17,6 @@ def lower_quantile(s: np.ndarray, share: float = 0.5) -> float:
     return float(np.partition(s, place)[place])
 
 
-def ranked(values: np.ndarray) -> np.ndarray:
-    """Return the order of values, of equal ones the first first: a stable sort, but faster."""
-    order, n = np.argsort(values), len(values)
-    rising = values[order]
-    new = rising[1:] != rising[:-1]
-    if new.all():
-        return np.asarray(order)
-    # Equal ones are sorted by their places; all of them at once, as numbers of several digits.
-    group = n * np.cumsum(np.append(0, new))[:n]
-    return np.asarray(np.sort(group + order) - group)
-
-
 def typical(s: np.ndarray) -> float:
     """Return the median, or, where more than half are zero, what still has the right units."""
     return lower_quantile(s) or float(np.mean(s)) or 1.0
