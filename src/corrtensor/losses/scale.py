@@ -39,12 +39,6 @@ def weighted_quantiles(s: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
     """Return residuals in which every sample counts by its weight, for the calibration."""
     if weight is None:
         return s
-    if (weight == weight[0]).all():
-        # Values are sorted faster than their places.
-        rising, cumulated = np.sort(s), np.cumsum(weight)
-    else:
-        order = np.argsort(s)
-        rising, cumulated = s[order], np.cumsum(weight[order])
     # Odd, so that its middle is the weighted median itself.
-    levels = (np.arange(2001) + 0.5) / 2001 * cumulated[-1] * (1 - 1e-12)
-    return rising[np.searchsorted(cumulated, levels)]
+    levels = (np.arange(2001) + 0.5) / 2001 * (1 - 1e-12)
+    return np.quantile(s, levels, weights=weight, method="inverted_cdf")
