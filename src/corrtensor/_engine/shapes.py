@@ -79,17 +79,6 @@ class MissingCells(ValueError):
     """Some cells of the samples are NaN; none is infinite."""
 
 
-def refuse_masked(X: Any) -> None:
-    """Raise a ``ValueError`` if entries of an array are masked: they would count all the same."""
-    parts = X if isinstance(X, list | tuple) else (X,)
-    masked = sum(int(np.ma.getmaskarray(part).sum()) for part in parts if np.ma.isMaskedArray(part))
-    if masked:
-        raise ValueError(
-            f"{masked} entries of X are masked, and samples with missing entries cannot be used: "
-            "leave those samples out, or fill them, as in X.filled(0)"
-        )
-
-
 def refuse_columns(X: Any) -> None:
     """Raise a ``ValueError`` that names the columns of a table which are no numbers."""
     wrong = []
@@ -110,9 +99,7 @@ def refuse_columns(X: Any) -> None:
 
 def check_in_memory(estimator: Any, X: Any, *, reset: bool) -> np.ndarray:
     """Return X as an array of real numbers; keep, or check, the number and names of features."""
-    if estimator.__sklearn_tags__().input_tags.allow_nan:
-        X = with_gaps(X)
-    refuse_masked(X)
+    X = with_gaps(X)
     if hasattr(X, "iloc") and hasattr(X, "dtypes") and count_axes(X) == 2:
         check_nonempty(X)
         refuse_columns(X)

@@ -119,11 +119,9 @@ class TensorTransformer(TransformerMixin, BaseEstimator):
         if not reset and self._is_one_sample(X):
             raise ValueError(f"X of shape {X.shape} is one sample, not several: give X[None]")
         if is_dask(X):
-            if np.ma.isMaskedArray(X._meta) and self.__sklearn_tags__().input_tags.allow_nan:
+            if np.ma.isMaskedArray(X._meta):
                 kind = as_float(X.dtype)
                 X = X.map_blocks(with_gaps, dtype=kind, meta=np.empty((0,) * X.ndim, kind))
-            if np.ma.isMaskedArray(X._meta):
-                raise ValueError("X is a Dask array with masks: fill it, as in da.ma.filled(X, 0)")
             X = merged(X)
         if is_on_disk(X):
             if np.dtype(X.dtype).kind not in "fiub":
