@@ -9,17 +9,14 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
-from corrtensor._engine.arrays.dask_lazy import by_chunks
 from corrtensor._engine.arrays.origin import middle
 from corrtensor._engine.arrays.source import Source
 from corrtensor._engine.passes import Blocks, Part, Projection, weighted_sum
 from corrtensor._engine.products import Factors, expand, project
 from corrtensor._engine.shapes import check_finite
-from corrtensor._engine.subspace_transformer import SubspaceTransformer
 
 # Samples, and bytes of their cores, from which location and scale are learned; and the fewest.
 DRAWN, DRAWN_BYTES, FEWEST_DRAWN = 500, 1 << 24, 20
@@ -169,52 +166,3 @@ class ScorePass:
             cores = project(x, self.U).astype(np.float64)
             part.squares.append(self.model.distances(cores * self.unit))
         return part
-
-
-class CoreDistances(SubspaceTransformer):
-    """What a subspace learns of its cores, and how far those of other samples are from them."""
-
-    residuals_: np.ndarray
-    core_location_: np.ndarray
-    core_scale_: np.ndarray
-
-    def _learn_cores(
-        self, source: Source, weights: np.ndarray, energies: Mapping[int, np.ndarray]
-    ) -> np.ndarray:
-        """Learn location and scale of the cores; return the mean square of every entry."""
-        subspace = self._mean, self._factors, self.residuals_
-        cores, squares = learn(source, *subspace, weights, energies)
-        self.core_location_, self.core_scale_ = cores.location, cores.scale
-        return squares
-
-    @by_chunks
-    def score_distances(self, X: Any) -> np.ndarray:
-        """Return how far the core of each sample is from those of the samples that count.
-
-        Beside the residuals this tells good leverage from bad: a sample that the subspace
-        explains may still be unlike the others (the outlier map of ROBPCA, Hubert et al. 2005).
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, a_1, ..., a_d) or (n_samples, n_features)
-            Samples, in memory or on disk.
-
-        Returns
-        -------
-        distances : ndarray of shape (n_samples,)
-            Root of the sum of squares of the core's entries, each less ``core_location_`` and
-            divided by ``core_scale_``. Normal cores of k entries lie near the root of k.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from corrtensor import MultilinearSubspace
-        >>> X = np.random.default_rng(0).normal(size=(200, 6, 5))
-        >>> model = MultilinearSubspace(ranks=(3, 2)).fit(X)
-        >>> bool(abs(np.median(model.score_distances(X)) - np.sqrt(3 * 2)) < 0.3)
-        True
-        """
-        source, _ = self._source(X)
-        model = CoreModel(self.core_location_, self.core_scale_)
-        measured = source.reduce(ScorePass(self._factors, model, source.unit, source.dtype))
-        return np.concatenate(measured.squares)
