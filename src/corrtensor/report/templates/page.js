@@ -48,7 +48,7 @@
   const made = [...document.querySelectorAll(".ladder .made")];
   const showRanks = () => {
     const step = Number(slider.value);
-    const share = ladder.explained[step].toFixed(1) + " % of the variation explained";
+    const share = ladder.explained[step].toFixed(1) + " % of the variance explained";
     output.textContent = ladder.steps[step] + ": " + share;
     slider.setAttribute("aria-valuetext", ladder.steps[step] + ", " + share);
     made.forEach((picture, k) => {
