@@ -51,6 +51,11 @@ def test_a_stationary_stream_comes_close_to_the_batch_fit(name):
     assert gap(stream, batch.factors_) < 2e-3
     assert_allclose(stream.residuals(X).sum(), batch.residuals(X).sum(), rtol=1e-4)
     assert_allclose(stream.mean_, batch.mean_, atol=0.02)
+    # Of all that was seen, not of the last hundred.
+    assert_allclose(stream.explained_variance_.sum(), batch.explained_variance_.sum(), rtol=0.01)
+    # Entry by entry it is blurred where factors turn.
+    assert_allclose(stream.explained_variance_, batch.explained_variance_, rtol=0.2)
+    assert_allclose(stream.noise_variance_, batch.noise_variance_, rtol=0.01)
 
 
 def absorbed(loss, U, recent, *batches):
@@ -118,6 +123,18 @@ def test_a_drift_is_followed(model):
     for _ in range(25):
         model.partial_fit(draw(rng, 200, new), decay=0.7)
     assert gap(model, new[:2]) < 0.05
+
+
+def test_what_a_stream_explains_includes_that_its_mean_moves():
+    rng, place = np.random.default_rng(3), world(0)
+    X = draw(rng, 400, place)
+    step = place[0] @ np.array([[6, 0], [0, 0], [0, 0]]) @ place[1].T
+    X[200:] += step + 0.5 * rng.normal(size=step.shape)
+    batch, stream = make("MPCA", RANKS).fit(X), make("MPCA", RANKS)
+    for part in np.split(X, 4):
+        stream.partial_fit(part, decay=1.0)
+    assert_allclose(stream.explained_variance_.sum(), batch.explained_variance_.sum(), rtol=0.02)
+    assert_allclose(stream.noise_variance_, batch.noise_variance_, rtol=0.1)
 
 
 def test_fit_ends_a_stream(make_samples):

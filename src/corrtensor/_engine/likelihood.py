@@ -11,7 +11,13 @@ from corrtensor._engine.arrays.source import Source
 from corrtensor._engine.core_distances import CoreModel, ScorePass, learn
 from corrtensor._engine.passes import ResidualPass
 from corrtensor._engine.subspace_transformer import SubspaceTransformer
-from corrtensor._engine.variance import Gaussian, explained, log_likelihood_of_noise, mean_of_best
+from corrtensor._engine.variance import (
+    Explained,
+    Gaussian,
+    explained,
+    log_likelihood_of_noise,
+    mean_of_best,
+)
 
 
 class Likelihood(SubspaceTransformer):
@@ -63,7 +69,10 @@ class Likelihood(SubspaceTransformer):
         return np.concatenate(measured.squares)
 
     def _learn_variances(self, squares: np.ndarray, weights: np.ndarray) -> None:
-        found = explained(squares, self.residuals_, weights, math.prod(self.sample_shape_))
+        entries = math.prod(self.sample_shape_)
+        self._keep_variances(explained(squares, self.residuals_, weights, entries))
+
+    def _keep_variances(self, found: Explained) -> None:
         self.explained_variance_, self.noise_variance_ = found.cores, found.noise
         self.explained_variance_ratio_ = found.ratio
         self.explained_variance_ratio_by_mode_ = found.by_mode

@@ -2,6 +2,7 @@
 
 from typing import Any, Self
 
+import numpy as np
 from sklearn.utils.metaestimators import available_if
 
 from corrtensor._base.checks import is_share
@@ -21,6 +22,7 @@ class PartialFit(Likelihood):
     coupled: bool
     center: str | None
     loss_: Any
+    weights_: np.ndarray
     repair: Any
     _first_source: Any
 
@@ -46,8 +48,9 @@ class PartialFit(Likelihood):
         -------
         self : object
             The estimator; ``weights_`` and ``residuals_`` are those of this batch, as it looked
-            before it was learned from. ``outlier_scores_`` and ``diagnostics_`` of a ``CorrTensor``
-            stay those of the first.
+            before it was learned from; ``explained_variance_`` and what follows from it are of all
+            that is remembered. ``outlier_scores_`` and ``diagnostics_`` of a ``CorrTensor`` stay
+            those of the first.
         """
         if not is_share(decay):
             raise ValueError(f"decay={decay!r} must lie above 0 and not above 1")
@@ -77,7 +80,9 @@ class PartialFit(Likelihood):
             found = Explained(self.explained_variance_, self.noise_variance_, 0.0)
             stream = with_a_fit(stream, self.loss_, len(self.residuals_), found)
         source = source_of(X, origin=stream.origin, unit=stream.unit, **options)
-        self._stream, batch = absorb(stream, source, self.loss_, self.center, decay)
+        # The first batch counts as the fit has found.
+        weights = None if fitted else self.weights_
+        self._stream, batch = absorb(stream, source, self.loss_, self.center, decay, weights)
         mean = stream.origin + stream.unit * self._stream.state.mean
         factors = self._stream.state.factors
         known = CoreModel(self.core_location_, self.core_scale_)
@@ -87,8 +92,8 @@ class PartialFit(Likelihood):
         # A batch may be too small to learn the cores from; what is known is turned along.
         self.core_location_, self.core_scale_ = known.location, known.scale
         if batch.weights.sum() >= FEWEST_DRAWN:
-            squares = self._learn_cores(source, batch.weights, {})
-            self._learn_variances(squares, batch.weights)
+            self._learn_cores(source, batch.weights, {})
+        self._keep_variances(self._stream.explained)
         # What was expected of the first samples need not be expected of later ones.
         self.__dict__.pop("completion_", None)
         self.loss_, self.n_samples_seen_ = batch.loss, self._stream.n_seen

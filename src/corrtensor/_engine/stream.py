@@ -12,10 +12,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from corrtensor._engine.arrays.source import Source
+from corrtensor._engine.core_distances import CorePass
 from corrtensor._engine.eigenvectors import fix_signs, leading
 from corrtensor._engine.large_modes import nystrom
 from corrtensor._engine.passes import RawPass, ResidualPass, SweepPass
-from corrtensor._engine.products import fibres, recenter, scatter
+from corrtensor._engine.products import fibres, project, recenter, scatter
 from corrtensor._engine.state import State
 from corrtensor._engine.threads import single_blas
 from corrtensor._engine.variance import Explained
@@ -32,7 +33,8 @@ HEAVIEST = 1e3
 class Stream:
     """What is remembered: the place, recent residuals, and sums of weights and scatters.
 
-    Of a large mode's scatter only a root with few columns is kept.
+    Of a large mode's scatter only a root with few columns is kept. ``cores`` are the sums of the
+    squares of every entry of a core, ``left`` is that of what the subspace does not explain.
     """
 
     origin: np.ndarray
@@ -41,7 +43,17 @@ class Stream:
     recent: np.ndarray
     weight: float = 0.0
     second: Mapping[int, np.ndarray] = field(default_factory=dict)
+    cores: np.ndarray | float = 0.0
+    left: float = 0.0
     n_seen: int = 0
+
+    @property
+    def explained(self) -> Explained:
+        """What the subspace explains of all that is remembered, in the data's units."""
+        # One less than the number of usual samples.
+        each = self.unit**2 / (self.weight - 1 if self.weight > 2 else self.weight or 1.0)
+        cores = np.asarray(self.cores)
+        return Explained.of(each * cores, each * self.left, math.prod(self.state.mean.shape))
 
 
 @dataclass(frozen=True)
@@ -74,35 +86,47 @@ def with_a_fit(stream: Stream, loss: Loss, n_samples: int, fit: Explained) -> St
     log_w = loss.log_weight(stream.recent) - usual_weight(loss, stream.recent)
     w = np.exp(np.minimum(log_w, math.log(HEAVIEST)))
     weight = float(w.mean()) * n_samples
-    second = {}
+    each, second = weight / stream.unit**2, {}
     for n, U in enumerate(stream.state.factors):
         if U is None:
             continue
         others = tuple(m for m in range(fit.cores.ndim) if m != n)
-        inside = weight / stream.unit**2 * fit.cores.sum(axis=others)
+        inside = each * fit.cores.sum(axis=others)
         if stream.state.basis(n) is not None:
             second[n] = U * np.sqrt(inside)
             continue
-        outside = weight / stream.unit**2 * fit.noise * (fit.cores.size // U.shape[1])
+        outside = each * fit.noise * (fit.cores.size // U.shape[1])
         second[n] = U * (inside - outside) @ U.T + outside * np.eye(len(U))
-    return replace(stream, weight=weight, second=second, n_seen=n_samples)
+    left = each * fit.noise * (math.prod(stream.state.mean.shape) - fit.cores.size)
+    remembers = replace(stream, weight=weight, second=second, n_seen=n_samples)
+    return replace(remembers, cores=each * fit.cores, left=left)
 
 
 def absorb(
-    stream: Stream, source: Source, loss: Loss, center: str | None, decay: float
+    stream: Stream,
+    source: Source,
+    loss: Loss,
+    center: str | None,
+    decay: float,
+    known: np.ndarray | None = None,
 ) -> tuple[Stream, Batch]:
-    """Let the past fade by ``decay``, add a batch, and move mean and factors."""
+    """Let the past fade by ``decay``, add a batch, and move mean and factors.
+
+    The samples count by what the loss says of them, or by weights that are ``known``.
+    """
     state = stream.state
     modes = [n for n, U in enumerate(state.factors) if U is not None]
     loss = loss.calibrate(stream.recent)
     part = source.reduce(ResidualPass(source.at(state.mean, state.factors)))
-    s = np.concatenate(part.squares) * stream.unit**2
+    s, norms = np.concatenate(part.squares) * stream.unit**2, np.concatenate(part.norms)
     log_w = loss.log_weight(s)
     usual = usual_weight(loss, stream.recent)
     w = np.exp(np.minimum(log_w - usual, math.log(HEAVIEST)))
 
     # Where none is as good as usual, none has the whole weight.
     batch = Batch(s, np.exp(log_w - max(log_w.max(), usual)), loss)
+    if known is not None:
+        w, batch = known, Batch(s, known, loss)
     stream = replace(
         stream,
         recent=np.concatenate([stream.recent, s])[-RECENT:],
@@ -134,13 +158,34 @@ def absorb(
                 values, V = nystrom(S, Q, k)
                 factors[n], spares[n] = fix_signs(V[:, :k]), V[:, k:]
                 second[n] = V * np.sqrt(values)
-    followed = replace(
-        stream,
-        state=State(mean, tuple(factors), spares=spares),
-        weight=total,
-        second=second,
-    )
+    after = State(mean, tuple(factors), spares=spares)
+    cores, left = seen_through(after, stream, decay)
+    at, none = source.at(mean, factors), np.zeros(len(s), int)
+    cores = cores + source.reduce(CorePass(at), weights=w, counts=none).sums.first
+    left += float(w @ np.concatenate(source.reduce(ResidualPass(at), norms=norms).squares))
+    followed = replace(stream, state=after, weight=total, second=second, cores=cores, left=left)
     return followed, batch
+
+
+def seen_through(now: State, past: Stream, decay: float) -> tuple[np.ndarray | float, float]:
+    """Return what a subspace explains of what is remembered, and what it leaves.
+
+    What the old factors did not explain is taken to vary alike in all directions.
+    """
+    if not past.weight:
+        return 0.0, 0.0
+    old = np.asarray(past.cores)
+    free = math.prod(now.mean.shape) - old.size
+    noise = past.left / free if free else 0.0
+    turns = [
+        None if U is None or V is None else np.square(U.T @ V)
+        for U, V in zip(past.state.factors, now.factors, strict=True)
+    ]
+    moved = (past.state.mean - now.mean)[None]
+    cores = noise + project((old - noise)[None], turns)[0]
+    cores += past.weight * np.square(project(moved, now.factors)[0])
+    total = old.sum() + past.left + past.weight * np.square(moved).sum()
+    return decay * cores, decay * max(float(total - cores.sum()), 0.0)
 
 
 def remembered(past: np.ndarray | None, Q: np.ndarray | None) -> np.ndarray | float:

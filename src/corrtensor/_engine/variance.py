@@ -26,6 +26,12 @@ class Explained:
     noise: float
     total: float
 
+    @classmethod
+    def of(cls, cores: np.ndarray, left: float, n_entries: int) -> Explained:
+        """Return it by the variances of cores, and what is left of samples of so many entries."""
+        free = n_entries - cores.size
+        return cls(cores, left / free if free else 0.0, float(cores.sum()) + left)
+
     @property
     def ratio(self) -> np.ndarray:
         """The share of the total that each entry of a core explains."""
@@ -46,9 +52,7 @@ def explained(squares: np.ndarray, s: np.ndarray, weights: np.ndarray, n_entries
     count = float(weights.sum())
     # One less than the number of samples, if all count alike.
     freedom = count - float(np.square(weights).sum()) / count or count
-    cores, left = squares * (count / freedom), float(weights @ s) / freedom
-    free = n_entries - cores.size
-    return Explained(cores, left / free if free else 0.0, float(cores.sum()) + left)
+    return Explained.of(squares * (count / freedom), float(weights @ s) / freedom, n_entries)
 
 
 @dataclass(frozen=True)
