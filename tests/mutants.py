@@ -121,8 +121,8 @@ FAULTS = [
     Fault(
         "missing cells weigh when cores are found",
         "_robust/cells.py",
-        "T *= ~self.missing",
-        "T *= 1",
+        "clear(T, self.missing)",
+        "T",
         "cells",
     ),
     Fault(

@@ -14,6 +14,7 @@ from typing import cast
 
 import numpy as np
 
+from corrtensor._engine.arrays.origin import SINGLE
 from corrtensor._engine.arrays.source import Source, plain
 from corrtensor._engine.passes import by_sample
 from corrtensor._engine.ranks import FIRST_SHARE, Rank
@@ -68,7 +69,8 @@ class Completion:
 
     ``cost`` is that of the square of every entry of a core beside that of a cell; where a sample is
     looked at by itself, ``pull`` times that. ``scale`` is the robust standard deviation of every
-    cell, ``bandwidth`` how many of these one may stray.
+    cell, ``bandwidth`` how many of these one may stray. ``single`` tells that cores can be found in
+    single precision.
     """
 
     mean: np.ndarray
@@ -77,10 +79,12 @@ class Completion:
     scale: np.ndarray | None = None
     bandwidth: float = math.inf
     pull: float = 1.0
+    single: bool = False
 
     def model(self, origin: np.ndarray, unit: float, dtype: np.dtype, pull: float = 1.0) -> Model:
         """Return it for samples counted from an origin in a unit."""
-        model = Model((self.mean - origin) / unit, self.factors, dtype, pull * self.cost)
+        mean = (self.mean - origin) / unit
+        model = Model(mean, self.factors, dtype, pull * self.cost, single=self.single)
         if self.scale is None or math.isinf(self.bandwidth):
             return model
         return model.doubting(self.scale / unit, self.bandwidth)
@@ -303,8 +307,14 @@ def learned(
                 guess = teach(learner)
     mean = source.origin + source.unit * (learner.place + guess.model.mean)
     assert guess.model.factors is not None  # noqa: S101
-    made = Completion(mean, guess.model.factors, np.asarray(guess.model.prior))
-    made = replace(made, pull=pull_of(learner, guess, bandwidth))
+    made = Completion(
+        mean,
+        guess.model.factors,
+        np.asarray(guess.model.prior),
+        pull=pull_of(learner, guess, bandwidth),
+        # With cells in doubt, what rounding leaves can decide on one.
+        single=bandwidth is None and learner.x.dtype == SINGLE,
+    )
     hidden = hidden_by(learner, guess, bandwidth)
     if bandwidth is None:
         return made, None, hidden
