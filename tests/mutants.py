@@ -98,10 +98,24 @@ FAULTS = [
         "cells",
     ),
     Fault(
+        "the neighbours of a cell in doubt are not asked",
+        "_robust/cells.py",
+        "[far] - self.around(T, far, edge))",
+        "[far])",
+        "cells",
+    ),
+    Fault(
+        "neighbours beyond the end of a mode are those of the next row",
+        "_robust/cells.py",
+        "np.where(at[n] == end, -toward, toward)",
+        "toward",
+        "cells",
+    ),
+    Fault(
         "the edge of the cap is not a root",
         "_robust/cells.py",
-        "> math.sqrt(EDGE)",
-        "> EDGE",
+        "edge = len(R), R * self.narrow, math.sqrt(EDGE)",
+        "edge = len(R), R * self.narrow, EDGE",
         "cells",
     ),
     Fault(

@@ -231,19 +231,41 @@ class Model:
         away = np.minimum(clear(T, np.isnan(T)), ASTRAY, out=T).sum(axis=1, dtype=np.float64) / seen
         return np.log(np.maximum(away, NOT_AT_ALL))
 
+    def around(self, T: np.ndarray, places: np.ndarray, most: float) -> np.ndarray | float:
+        """Return the mean of the neighbours of some cells, none of them counted beyond ``most``.
+
+        ``places`` are those in the flattened block. A cell has two neighbours in every mode; at an
+        end of one, both are the same. Those in vectors have none, for columns of a table stand in
+        any order; nor do they tell anything before a core is known, for samples are smooth.
+        """
+        modes = [n for n, a in enumerate(T.shape) if n and a > 1]
+        if self.factors is None or T.ndim == 2 or not modes:
+            return 0.0
+        cells, at, total = T.reshape(-1), np.unravel_index(places, T.shape), 0.0
+        for n in modes:
+            step, last = math.prod(T.shape[n + 1 :]), T.shape[n] - 1
+            for end, toward in ((0, -step), (last, step)):
+                near = cells[places + np.where(at[n] == end, -toward, toward)]
+                total = total + np.clip(near, -most, most)
+        return total / (2 * len(modes))
+
     def weighed(
         self, R: np.ndarray, spread: np.ndarray
     ) -> tuple[np.ndarray | float, np.ndarray, np.ndarray]:
         """Multiply residuals by the weights of their cells, in place.
 
-        Returned are the weight that each sample loses, its doubted cells, and their weights.
+        A cell is in doubt by how far it strays beyond its neighbours: of what is rare and good,
+        as a shadow, most stray together. Returned are the weight that each sample loses, its
+        doubted cells, and their weights.
         """
         if self.width is None:
             return 0.0, np.empty(0, np.intp), np.empty(0, R.dtype)
-        n, T = len(R), R * self.narrow
+        n, T, edge = len(R), R * self.narrow, math.sqrt(EDGE)
         T /= by_sample(spread, T)
-        doubted = np.flatnonzero(np.abs(T, out=T) > math.sqrt(EDGE))
-        q = np.minimum(np.square(T.reshape(-1)[doubted]), FARTHEST)
+        far = np.flatnonzero(np.abs(T) > edge)
+        beyond = np.abs(T.reshape(-1)[far] - self.around(T, far, edge))
+        doubted = far[beyond > edge]
+        q = np.minimum(np.square(beyond[beyond > edge]), FARTHEST)
         v = math.sqrt(2) * q * np.exp(0.5 - np.square(q))
         first = np.searchsorted(doubted, np.arange(n + 1) * (R.size // n))
         sample = np.repeat(np.arange(n), np.diff(first))
