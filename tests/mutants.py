@@ -100,13 +100,13 @@ FAULTS = [
     Fault(
         "the neighbours of a cell in doubt are not asked",
         "_robust/cells.py",
-        "[far] - self.around(T, far, edge))",
-        "[far])",
+        "(0.0 if alone else around(T, far, edge))",
+        "0.0",
         "cells",
     ),
     Fault(
         "neighbours beyond the end of a mode are those of the next row",
-        "_robust/cells.py",
+        "_robust/spread.py",
         "np.where(at[n] == end, -toward, toward)",
         "toward",
         "cells",
@@ -135,8 +135,8 @@ FAULTS = [
     Fault(
         "missing cells weigh when cores are found",
         "_robust/cells.py",
-        "clear(T, self.missing)",
-        "T",
+        "(~self.missing).astype",
+        "(self.missing | True).astype",
         "cells",
     ),
     Fault(

@@ -1122,22 +1122,3 @@ def test_a_sample_that_cannot_be_squared_is_named_with_its_value(place, missing)
     X[place, 3, 4] = 1e200
     with pytest.raises(ValueError, match=rf"sample {place} is .* holds 1e\+200; .*missing_values"):
         ct.CorrTensor((3, 3)).fit(X)
-
-
-@pytest.mark.parametrize("far", [1e6, 1e20, 1e100])
-def test_cores_found_in_single_precision(far, monkeypatch):
-    """They complete samples of double precision as such, beside what single cannot hold, too."""
-    X = low_rank(8) + 0.05 * np.random.default_rng(8).normal(size=(80, 12, 10))
-    Y, gaps = spoil(X, missing=0.3, bad=0)
-    # Not among those that are drawn: it has no say in which precision serves.
-    monkeypatch.setattr("corrtensor._robust.learning.DRAWN", 40)
-    Y[1] *= far
-    model = ct.CorrTensor((2, 2)).fit(Y)
-    assert model.completion_.single
-    assert list(model.diagnostics_["rejected"]) == [1]
-    rough = model.repair(Y)
-    model.completion_ = replace(model.completion_, single=False)
-    good = np.arange(80) != 1
-    assert_allclose(rough[good], model.repair(Y)[good], atol=1e-5)
-    assert_array_equal(rough[~gaps], Y[~gaps])
-    assert np.isfinite(rough).all()

@@ -176,7 +176,7 @@ class CellMethods(SubspaceTransformer):
             From 0 to 1; lazy, as in :meth:`transform`.
         """
         self._scale()
-        return self._by_cells(X, out, lambda x, block: block.weigh(np.ones_like(x)))
+        return self._by_cells(X, out, lambda x, block: block.cell_weights)
 
     @available_if(looks_for_bad_cells)  # type: ignore[untyped-decorator]
     @by_chunks

@@ -13,11 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from corrtensor._engine.arrays.origin import SINGLE
 from corrtensor._engine.passes import LARGEST_SQUARE, by_sample
 from corrtensor._engine.products import expand, inner, merged, project, row_squares
 from corrtensor._engine.shapes import refuse_infinite, refuse_large
-from corrtensor._robust.spread import SIGMA, upper
+from corrtensor._robust.spread import SIGMA, around, upper
 
 # The loss of a cell is its square up to here, in squared bandwidths: the cap of section 3.2.
 EDGE = 1 / math.sqrt(2)
@@ -42,8 +41,6 @@ ENOUGH = 1024
 # steps tell better what one sample hides, and worse how samples vary; coarsely, to tell how large
 # the errors are.
 FOUND, ROUGHLY, COARSELY = 1e-2, 1e-1, 0.4
-# Cells beyond are as far off as any, and can be squared and added in single precision.
-FAR = 1e15
 # The least share of a sample that is seen to stand for all of it.
 LEAST = 0.1
 # How far the cells of a sample stray on the average: none counts for more than so many bandwidths,
@@ -89,10 +86,12 @@ class Block(NamedTuple):
         """The completed samples."""
         return self.expected + self.moved
 
-    def weigh(self, T: np.ndarray) -> np.ndarray:
-        """Multiply every cell by its weight, in place."""
-        clear(T, self.missing).reshape(-1)[self.doubted] *= self.trust
-        return T
+    @property
+    def cell_weights(self) -> np.ndarray:
+        """The weight of every cell."""
+        V = (~self.missing).astype(self.moved.dtype)
+        V.reshape(-1)[self.doubted] = self.trust
+        return V
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +101,7 @@ class Model:
     Without factors the mean is all that is expected. ``prior`` is what a square of every entry of
     a core costs beside that of a cell. ``width`` is the bandwidth of every cell, ``None`` doubts
     none of them; ``usual`` is how far two thirds of a usual sample's cells stray, in bandwidths.
-    ``accuracy`` tells when a core is found, ``single`` whether in single precision.
+    ``accuracy`` tells when a core is found.
     """
 
     mean: np.ndarray
@@ -112,7 +111,6 @@ class Model:
     width: np.ndarray | None = None
     usual: float = 1.0
     accuracy: float = FOUND
-    single: bool = False
 
     @cached_property
     def U(self) -> list[np.ndarray | None]:
@@ -231,39 +229,23 @@ class Model:
         away = np.minimum(clear(T, np.isnan(T)), ASTRAY, out=T).sum(axis=1, dtype=np.float64) / seen
         return np.log(np.maximum(away, NOT_AT_ALL))
 
-    def around(self, T: np.ndarray, places: np.ndarray, most: float) -> np.ndarray | float:
-        """Return the mean of the neighbours of some cells, none of them counted beyond ``most``.
-
-        ``places`` are those in the flattened block. A cell has two neighbours in every mode; at an
-        end of one, both are the same. Those in vectors have none, for columns of a table stand in
-        any order; nor do they tell anything before a core is known, for samples are smooth.
-        """
-        modes = [n for n, a in enumerate(T.shape) if n and a > 1]
-        if self.factors is None or T.ndim == 2 or not modes:
-            return 0.0
-        cells, at, total = T.reshape(-1), np.unravel_index(places, T.shape), 0.0
-        for n in modes:
-            step, last = math.prod(T.shape[n + 1 :]), T.shape[n] - 1
-            for end, toward in ((0, -step), (last, step)):
-                near = cells[places + np.where(at[n] == end, -toward, toward)]
-                total = total + np.clip(near, -most, most)
-        return total / (2 * len(modes))
-
     def weighed(
         self, R: np.ndarray, spread: np.ndarray
     ) -> tuple[np.ndarray | float, np.ndarray, np.ndarray]:
         """Multiply residuals by the weights of their cells, in place.
 
         A cell is in doubt by how far it strays beyond its neighbours: of what is rare and good,
-        as a shadow, most stray together. Returned are the weight that each sample loses, its
-        doubted cells, and their weights.
+        as a shadow, most strays together. Not in vectors, for columns of a table stand in any
+        order; nor before a core is known, for samples are smooth. Returned are the weight that each
+        sample loses, its doubted cells, and their weights.
         """
         if self.width is None:
             return 0.0, np.empty(0, np.intp), np.empty(0, R.dtype)
         n, T, edge = len(R), R * self.narrow, math.sqrt(EDGE)
         T /= by_sample(spread, T)
         far = np.flatnonzero(np.abs(T) > edge)
-        beyond = np.abs(T.reshape(-1)[far] - self.around(T, far, edge))
+        alone = self.factors is None or T.ndim == 2
+        beyond = np.abs(T.reshape(-1)[far] - (0.0 if alone else around(T, far, edge)))
         doubted = far[beyond > edge]
         q = np.minimum(np.square(beyond[beyond > edge]), FARTHEST)
         v = math.sqrt(2) * q * np.exp(0.5 - np.square(q))
@@ -283,10 +265,6 @@ class Model:
         A narrow bandwidth lets go of what has bent the core, and the last one takes back what is
         good. The core of a sample does not depend on the block it is in.
         """
-        if self.single and x.dtype != SINGLE:
-            rough = replace(self, dtype=SINGLE)
-            Z = rough.found(np.clip(x, -FAR, FAR).astype(SINGLE), first)[0].astype(x.dtype)
-            return Z, self.complete(x, Z, first)
         Z = np.zeros((len(x), *self.core_shape), self.dtype)
         F = self.expected(Z)
         stages = [(self, 1.0, STEPS)] if self.width is None else self.narrowing
@@ -330,7 +308,7 @@ class Model:
         prior; entries of a core that hardly vary take shorter steps.
         """
         block = self.complete_by(x, F, spread, first)
-        V, R = block.weigh(np.ones_like(F)), block.moved
+        V, R = block.cell_weights, block.moved
         shorter = 1 / (by_sample(np.maximum(block.weights, LEAST).astype(F.dtype), Z) + self.cost)
         white = shorter.reshape(len(x), -1).sum(axis=1, dtype=np.float64) / F[0].size
         # What rounding leaves of a gradient points anywhere.

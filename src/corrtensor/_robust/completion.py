@@ -14,7 +14,6 @@ from typing import cast
 
 import numpy as np
 
-from corrtensor._engine.arrays.origin import SINGLE
 from corrtensor._engine.arrays.source import Source, plain
 from corrtensor._engine.passes import by_sample
 from corrtensor._engine.ranks import FIRST_SHARE, Rank
@@ -69,8 +68,7 @@ class Completion:
 
     ``cost`` is that of the square of every entry of a core beside that of a cell; where a sample is
     looked at by itself, ``pull`` times that. ``scale`` is the robust standard deviation of every
-    cell, ``bandwidth`` how many of these one may stray. ``single`` tells that cores can be found in
-    single precision.
+    cell, ``bandwidth`` how many of these one may stray.
     """
 
     mean: np.ndarray
@@ -79,12 +77,10 @@ class Completion:
     scale: np.ndarray | None = None
     bandwidth: float = math.inf
     pull: float = 1.0
-    single: bool = False
 
     def model(self, origin: np.ndarray, unit: float, dtype: np.dtype, pull: float = 1.0) -> Model:
         """Return it for samples counted from an origin in a unit."""
-        mean = (self.mean - origin) / unit
-        model = Model(mean, self.factors, dtype, pull * self.cost, single=self.single)
+        model = Model((self.mean - origin) / unit, self.factors, dtype, pull * self.cost)
         if self.scale is None or math.isinf(self.bandwidth):
             return model
         return model.doubting(self.scale / unit, self.bandwidth)
@@ -179,7 +175,7 @@ def pull_of(learner: Learner, guess: Guess, bandwidth: float | None) -> float:
     """
     few = slice(None, None, -(-len(learner.x) // FEWEST))
     x, F, model = learner.x[few], guess.expected[few], learner.model(guess, bandwidth)
-    gone = model.complete_by(x, F, model.spread(x, F), 0).weigh(np.ones_like(x)) < TRUSTED
+    gone = model.complete_by(x, F, model.spread(x, F), 0).cell_weights < TRUSTED
     hidden = np.roll(gone, 1, axis=0) & ~gone
     if not hidden.any():
         return 1.0
@@ -312,8 +308,6 @@ def learned(
         guess.model.factors,
         np.asarray(guess.model.prior),
         pull=pull_of(learner, guess, bandwidth),
-        # With cells in doubt, what rounding leaves can decide on one.
-        single=bandwidth is None and learner.x.dtype == SINGLE,
     )
     hidden = hidden_by(learner, guess, bandwidth)
     if bandwidth is None:
