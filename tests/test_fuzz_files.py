@@ -17,7 +17,7 @@ from numpy.testing import assert_array_equal
 from scipy.io import loadmat, savemat
 
 import corrtensor as ct
-from corrtensor.io import InputError, encoding, matlab, open_labels, open_samples, opening
+from corrtensor.io import InputError, matlab, open_labels, open_samples, opening
 from corrtensor.storage import ModelFileError
 from studies.torture.isolated import try_files_apart
 from studies.torture.mutations import KINDS, mutate
@@ -167,16 +167,6 @@ def test_large_and_well_compressed_is_believed(tmp_path, monkeypatch):
     assert open_samples(f"{tmp_path / 'x.h5'}::X").shape == (40, 500, 500)
     with pytest.raises(InputError, match="claims the shape"):
         open_samples(f"{tmp_path / 'x.h5'}::Y")
-
-
-def test_nested_tuples_do_not_take_ages(tmp_path):
-    """Thirty tuples, each of the one before twice: hashing the last would take 2**30 steps."""
-    tuples = [{"tuple": [1, 1]}, *({"tuple": [{"same": k}] * 2} for k in range(40))]
-    tree = {"list": [*tuples, {"dict": [[{"same": 40}, 1]]}]}
-    with no_longer_than(5), pytest.raises(ValueError, match="tuple as the key"):
-        encoding.decode(tree, [])
-    with pytest.raises(TypeError, match="tuple as a key"):
-        encoding.encode({(1, 2): 3})
 
 
 @pytest.mark.parametrize("compressed", [False, True])

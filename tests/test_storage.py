@@ -130,6 +130,11 @@ def test_numbers_that_json_lacks(tmp_path):
     assert type(again.alpha) is np.float32
 
 
+def test_tuples_may_be_keys():
+    value = {(1, "a"): (2, (3,)), (): []}
+    assert same(encoding.decode(*encoding.encode(value)), value)
+
+
 def test_the_same_model_gives_the_same_bytes(tmp_path, images):
     model = ct.CorrTensor((3, 2)).fit(images)
     ct.save(model, tmp_path / "a.ct")
@@ -241,7 +246,7 @@ def test_a_later_version_is_named(tmp_path):
         {"record": "Power", "fields": {"p": 9.0}},
         {"array": 0},
         {"array": -1},
-        {"same": 0},
+        {"dict": [[{"list": []}, 1]]},
         {"objects": [1], "shape": [1 << 40]},
         {"unknown": 1},
         [1],

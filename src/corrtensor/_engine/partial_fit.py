@@ -58,8 +58,6 @@ class PartialFit(Likelihood):
         fitted = hasattr(self, "factors_")
         if not fitted:
             self.fit(X)
-        elif stream is not None and stream.state.factors is not self._factors:
-            stream = None
         with unchanged_on_error(self):
             try:
                 self._follow(

@@ -72,12 +72,11 @@ def encode(value: Any) -> tuple[Any, list[np.ndarray]]:
 
 
 class _Encoder:
-    """Collects arrays on the way; what occurs twice is stored once and shared again when read."""
+    """Collects arrays on the way; one that occurs twice is stored once, and shared when read."""
 
     def __init__(self) -> None:
         self.arrays: list[np.ndarray] = []
         self.places: dict[int, int] = {}
-        self.tuples: dict[int, int] = {}
 
     def encode(self, value: Any, where: str) -> Any:
         if value is None or type(value) in (bool, int, str):
@@ -89,12 +88,10 @@ class _Encoder:
         if isinstance(value, np.generic):
             return {"scalar": self._array(np.asarray(value), where)["array"]}
         if type(value) is tuple:
-            return self._tuple(value, where)
+            return {"tuple": [self.encode(v, f"{where}[{i}]") for i, v in enumerate(value)]}
         if type(value) is list:
             return {"list": [self.encode(v, f"{where}[{i}]") for i, v in enumerate(value)]}
         if type(value) is dict:
-            if any(isinstance(key, tuple) for key in value):
-                raise TypeError(f"{where} has a tuple as a key, which a model file cannot hold")
             pairs = [[self.encode(k, where), self.encode(v, where)] for k, v in value.items()]
             return {"dict": pairs}
         if isinstance(value, np.random.RandomState):
@@ -123,13 +120,6 @@ class _Encoder:
             self.arrays.append(value)
         return {"array": self.places[id(value)]}
 
-    def _tuple(self, value: tuple[Any, ...], where: str) -> dict[str, Any]:
-        if value and id(value) in self.tuples:
-            return {"same": self.tuples[id(value)]}
-        items = [self.encode(v, f"{where}[{i}]") for i, v in enumerate(value)]
-        self.tuples[id(value)] = len(self.tuples)
-        return {"tuple": items}
-
     def _estimator(self, value: Any, where: str) -> dict[str, Any]:
         params = value.get_params(deep=False)
         stored = {k: v for k, v in params.items() if k not in NOT_STORED}
@@ -150,20 +140,18 @@ def decode(tree: Any, arrays: list[np.ndarray]) -> Any:
 
 
 class _Decoder:
-    """Builds values; tuples are counted as the encoder counted them."""
+    """Builds values around the arrays."""
 
     def __init__(self, arrays: list[np.ndarray]) -> None:
         self.arrays = arrays
-        self.tuples: list[tuple[Any, ...]] = []
         self.readers: dict[str, Callable[[Any, Mapping[str, Any]], Any]] = {
             "float": lambda v, _: float(v),
             "array": lambda v, _: self.arrays[_place(v, self.arrays)],
             "scalar": lambda v, _: self.arrays[_place(v, self.arrays)][()],
             "objects": self._objects,
-            "tuple": self._tuple,
-            "same": lambda v, _: self.tuples[_place(v, self.tuples)],
+            "tuple": lambda v, _: tuple(self.decode(item) for item in v),
             "list": lambda v, _: [self.decode(item) for item in v],
-            "dict": lambda v, _: {self._key(key): self.decode(item) for key, item in v},
+            "dict": lambda v, _: {self.decode(key): self.decode(item) for key, item in v},
             "random_state": self._random_state,
             "record": self._record,
             "estimator": self._estimator,
@@ -179,22 +167,10 @@ class _Decoder:
             raise ValueError(f"a value of the unknown kind {kind!r}")
         return self.readers[kind](tree[kind], tree)
 
-    def _key(self, tree: Any) -> Any:
-        key = self.decode(tree)
-        # A tuple of shared tuples of shared tuples is small to write and takes ages to hash.
-        if isinstance(key, tuple):
-            raise ValueError("a tuple as the key of a dict")
-        return key
-
     def _objects(self, items: Any, tree: Mapping[str, Any]) -> np.ndarray:
         values = np.empty(len(items), dtype=object)
         values[:] = [self.decode(item) for item in items]
         return values.reshape(tree["shape"])
-
-    def _tuple(self, items: Any, _: Mapping[str, Any]) -> tuple[Any, ...]:
-        value = tuple(self.decode(item) for item in items)
-        self.tuples.append(value)
-        return value
 
     def _random_state(self, state: Any, _: Mapping[str, Any]) -> np.random.RandomState:
         random = np.random.RandomState(0)
