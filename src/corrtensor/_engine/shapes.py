@@ -6,7 +6,7 @@ with ``sample_shape=(a, b, ...)``. What comes in flat goes out flat.
 
 import math
 from contextlib import suppress
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_array, validate_data
@@ -16,28 +16,14 @@ from corrtensor._base.gaps import as_float as as_float
 from corrtensor._base.gaps import with_gaps
 
 
-@runtime_checkable
-class Sliceable(Protocol):
-    """An array that may live on disk: zarr, h5py, memmap, Dask, or anything like them."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Its shape, samples along axis 0."""
-        ...
-
-    @property
-    def dtype(self) -> np.dtype:
-        """Its type."""
-        ...
-
-    def __getitem__(self, key: Any) -> Any: ...
-
-
 def is_on_disk(X: Any) -> bool:
-    """Tell whether ``X`` must be read slice by slice (not a NumPy array, list or table)."""
-    if isinstance(X, np.ndarray | list | tuple) or hasattr(X, "iloc") or hasattr(X, "tocsr"):
+    """Tell whether ``X`` must be read slice by slice (not a NumPy array, list or table).
+
+    Such are arrays of zarr, HDF5 and Dask, and whatever else has a shape, a type and slices.
+    """
+    if isinstance(X, np.ndarray | np.generic) or hasattr(X, "iloc") or hasattr(X, "tocsr"):
         return False
-    return isinstance(X, Sliceable) and not np.isscalar(X)
+    return all(hasattr(X, name) for name in ("shape", "dtype", "__getitem__"))
 
 
 def resolve_shape(sample_shape: tuple[int, ...], n_features: int) -> tuple[int, ...]:

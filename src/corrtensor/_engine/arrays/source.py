@@ -32,7 +32,7 @@ from corrtensor._engine.arrays.origin import (
 from corrtensor._engine.large_modes import LARGE
 from corrtensor._engine.passes import Part, Projection
 from corrtensor._engine.products import Factors
-from corrtensor._engine.shapes import Sliceable, as_float, check_finite, refuse_infinite
+from corrtensor._engine.shapes import as_float, check_finite, refuse_infinite
 from corrtensor._engine.threads import count_threads, in_team, single_blas, threads
 
 # A block of samples and its projections should stay in the cache of one core.
@@ -69,7 +69,7 @@ class Source:
 
     def __init__(
         self,
-        X: Sliceable,
+        X: Any,
         *,
         origin: np.ndarray | None = None,
         unit: float | None = None,
