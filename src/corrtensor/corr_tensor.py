@@ -281,7 +281,6 @@ class CorrTensor(MultilinearSubspace):
         if verdict is None or not len(verdict.accepted):
             return replace(solve(source, state, loss, options, prior), prior=prior)
         state = measured(source, state)
-        assert state.squares is not None  # noqa: S101
         assert isinstance(loss, Correntropy)  # noqa: S101
         noise = self._least_square(state, source.dtype)
         # What was not rejected is good, however rare its kind.
@@ -294,7 +293,6 @@ class CorrTensor(MultilinearSubspace):
     @staticmethod
     def _least_square(state: State, dtype: np.dtype) -> float:
         """Return the squared residual below which all is rounding."""
-        assert state.norms is not None  # noqa: S101
         return rounding_of(state.norms, dtype, None) + float(np.finfo(float).tiny)
 
     def _keep(self, solution: Solution, dtype: np.dtype) -> None:
@@ -306,7 +304,6 @@ class CorrTensor(MultilinearSubspace):
             "rejected": np.flatnonzero(w < 0.5),
             "groups": () if verdict is None else verdict.groups,
         }
-        assert state.squares is not None  # noqa: S101
         logs = np.log(np.maximum(state.squares, self._least_square(state, dtype)))
         location, scale = spread(logs, times(w, solution.prior))
         scores = (logs - location) / (scale or 1.0)

@@ -133,7 +133,6 @@ def goes_on(start: State, state: State) -> bool:
     if start.mean.shape != state.mean.shape or shapes[0] != shapes[1]:
         return False
     # A weighted mean lies among the samples.
-    assert start.norms is not None  # noqa: S101
     with np.errstate(over="ignore"):
         return bool(np.vdot(state.mean, state.mean) <= 1.01 * start.norms.max())
 

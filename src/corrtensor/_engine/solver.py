@@ -10,7 +10,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import cast
 
 import numpy as np
 
@@ -114,8 +113,6 @@ def rounding_of(norms: np.ndarray, dtype: np.dtype, sample_weight: np.ndarray | 
 def calibrated(loss: Loss, source: Source, state: State, sample_weight: np.ndarray | None) -> Loss:
     """Freeze what of a loss depends on the data, from the residuals that tell of it."""
     s, norms = state.squares, state.norms
-    assert s is not None  # noqa: S101
-    assert norms is not None  # noqa: S101
     noise = rounding_of(norms, source.dtype, sample_weight)
     counted = sample_weight
     # Nor do a few exact fits beside honest residuals.
@@ -137,7 +134,7 @@ def solve(
     # A mode at its full rank loses nothing and never changes: it need not be projected.
     thin = [U is not None and U.shape[1] < U.shape[0] for U in start.factors]
     state = measured(source, thinned(start, thin))
-    s, norms = cast(np.ndarray, state.squares), cast(np.ndarray, state.norms)
+    s, norms = state.squares, state.norms
     if options.resume is None:
         loss = calibrated(loss, source, state, sample_weight)
         objective = [cost_of(loss, s * unit**2, sample_weight)]
@@ -218,7 +215,6 @@ def solution_of(
     source: Source, state: State, loss: Loss, objective: list[float], status: str
 ) -> Solution:
     """Return what was found, in the data's own units."""
-    assert state.squares is not None  # noqa: S101
     residuals = state.squares * source.unit**2
     return Solution(
         mean=source.origin + source.unit * state.mean,

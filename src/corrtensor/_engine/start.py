@@ -109,7 +109,6 @@ def refuse_identical(
     start: State, sample_weight: np.ndarray | None, eps: float, shape: tuple[int, ...]
 ) -> None:
     """Raise a ``ValueError`` when the samples that count do not differ."""
-    assert start.norms is not None  # noqa: S101
     w = np.ones(len(start.norms)) if sample_weight is None else sample_weight
     square = float(w @ start.norms)
     if square - w.sum() * float(np.vdot(start.mean, start.mean)) <= 16 * eps * square:

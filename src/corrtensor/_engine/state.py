@@ -25,8 +25,9 @@ STATUS = {
 class State:
     """Where a sweep starts: a mean and one orthonormal factor per mode (``None``: not projected).
 
-    What is already known of the samples comes along: their squared norms, their squared
-    residuals here, and how much each counted when the factors were learned from the raw samples.
+    What is already known of the samples comes along, ``None`` is what is not: their squared norms,
+    their squared residuals here, and how much each counted when the factors were learned from the
+    raw samples.
     ``spares`` are further directions of large modes (:mod:`corrtensor._engine.large_modes`);
     ``energies`` the mean squares of the cores along the directions of the mode that was learned
     last.
@@ -34,8 +35,8 @@ class State:
 
     mean: np.ndarray
     factors: tuple[np.ndarray | None, ...]
-    norms: np.ndarray | None = None
-    squares: np.ndarray | None = None
+    norms: Any = None
+    squares: Any = None
     spares: Mapping[int, np.ndarray] = field(default_factory=dict)
     taught: np.ndarray | None = None
     energies: Mapping[int, np.ndarray] = field(default_factory=dict)

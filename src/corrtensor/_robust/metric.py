@@ -118,7 +118,6 @@ def see(source: Source, weights: np.ndarray) -> tuple[Frame, np.ndarray]:
     small = tuple(min(a, most) if a <= SAMPLES else None for a in shape)
     teachers, w = source if len(some) == len(weights) else source.chosen(some), weights[some]
     start = spectral(teachers, small, weights=w.astype(float))
-    assert start.norms is not None  # noqa: S101
     bases = tuple(
         leading_of_some(teachers, w, start.mean, n, SAMPLES)[:, :most] if U is None else U
         for n, U in enumerate(start.factors)
