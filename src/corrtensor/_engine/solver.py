@@ -17,7 +17,7 @@ from corrtensor._engine.arrays.source import Source
 from corrtensor._engine.eigenvectors import energies_in, fix_signs, leading, turned
 from corrtensor._engine.large_modes import nystrom
 from corrtensor._engine.passes import Part, ResidualPass, SweepPass
-from corrtensor._engine.products import Factors, recenter
+from corrtensor._engine.products import recenter
 from corrtensor._engine.state import Options, Snapshot, Solution, State
 from corrtensor._engine.threads import single_blas
 from corrtensor._engine.weights import log_of
@@ -177,7 +177,8 @@ def solve(
         with single_blas():
             new = next_state(source, state, part, options.center)
         moved, state = turned(state.factors, new.factors), new
-    factors = filled(state.factors, start.factors)
+    found = zip(state.factors, start.factors, strict=True)
+    factors = tuple(V if U is None else U for U, V in found)
     state = State(state.mean, factors, norms, s, energies=state.energies)
     return solution_of(source, state, loss, objective, status)
 
@@ -204,11 +205,6 @@ def thinned(state: State, thin: Sequence[bool]) -> State:
     """Return a state without the factors that are not thin."""
     kept = (U if t else None for U, t in zip(state.factors, thin, strict=True))
     return replace(state, factors=tuple(kept))
-
-
-def filled(some: Factors, others: Factors) -> tuple[np.ndarray | None, ...]:
-    """Return some factors, and others where there is none."""
-    return tuple(V if U is None else U for U, V in zip(some, others, strict=True))
 
 
 def solution_of(
