@@ -10,7 +10,8 @@ from corrtensor._engine.arrays import source_of
 from corrtensor._engine.core_distances import FEWEST_DRAWN, CoreModel
 from corrtensor._engine.likelihood import Likelihood
 from corrtensor._engine.shapes import MissingCells
-from corrtensor._engine.stream import Stream, absorb, begin, with_a_fit
+from corrtensor._engine.state import State
+from corrtensor._engine.stream import RECENT, Stream, absorb, with_a_fit
 from corrtensor._engine.transformer import unchanged_on_error
 from corrtensor._engine.variance import Explained
 
@@ -73,7 +74,8 @@ class PartialFit(Likelihood):
         options: dict[str, Any] = {"n_jobs": self.n_jobs, "block_size": self.block_size}
         if stream is None:
             source = self._first_source(X)
-            stream = begin(source, self._mean, self._factors, self.residuals_)
+            state = State((self._mean - source.origin) / source.unit, self._factors)
+            stream = Stream(source.origin, source.unit, state, self.residuals_[-RECENT:])
         if fitted and not stream.n_seen:
             found = Explained(self.explained_variance_, self.noise_variance_, 0.0)
             stream = with_a_fit(stream, self.loss_, len(self.residuals_), found)

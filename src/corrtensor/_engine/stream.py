@@ -65,17 +65,6 @@ class Batch:
     loss: Loss
 
 
-def begin(
-    source: Source,
-    mean: np.ndarray,
-    factors: tuple[np.ndarray | None, ...],
-    residuals: np.ndarray,
-) -> Stream:
-    """Start a stream where a fit of its first batch has converged."""
-    state = State((mean - source.origin) / source.unit, factors)
-    return Stream(source.origin, source.unit, state, residuals[-RECENT:])
-
-
 def usual_weight(loss: Loss, residuals: np.ndarray) -> float:
     """Return the logarithm of the weight of the median residual."""
     return float(loss.log_weight(np.array([lower_quantile(residuals)]))[0])
