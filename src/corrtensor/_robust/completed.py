@@ -50,10 +50,10 @@ class CompletedPass:
 
 @dataclass(frozen=True, eq=False)
 class CoresPass:
-    """The cores of samples, with their places, how far their cells stray, if any is in doubt, and
-    how many are missing.
+    """The cores of samples, how far their cells stray, and how many are missing.
 
-    If asked, also the samples completed by them.
+    All with their places; nothing strays where none is in doubt. If asked, also the samples
+    completed by their cores.
     """
 
     model: Model
@@ -217,14 +217,8 @@ class NewSource(Source):
 
     def seen_shares(self) -> np.ndarray | float:
         """Return the share of its cells that each sample shows."""
-        return np.concatenate(
-            [
-                share
-                for share, _ in self.inner.map(
-                    partial(shares, doubtful=self.model.width is not None)
-                )
-            ]
-        )
+        each = self.inner.map(partial(shares, doubtful=self.model.width is not None))
+        return np.concatenate([share for share, _ in each])
 
     def blocks(self, lo: int, hi: int) -> Any:
         """Yield ``(start, stop, block)`` from sample ``lo`` to ``hi``."""
