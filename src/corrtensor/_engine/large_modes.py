@@ -7,9 +7,12 @@ descend as they do with ``S`` itself, and converge where they would (``docs/deci
 """
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dtrtri
+
+from corrtensor._engine.ranks import choose_rank
 
 # Of modes beyond this many entries no square matrix is made.
 LARGE = 2048
@@ -92,7 +95,7 @@ def first_basis(rank: int | float | str | None, a: int) -> np.ndarray:
 def leading_of_large(
     T: np.ndarray,
     Q: np.ndarray,
-    rank: int | float | str | None,
+    rank: Any,
     energy: float,
     mode: int,
     apply: Callable[[int, np.ndarray], np.ndarray],
@@ -112,7 +115,7 @@ def leading_of_large(
     held, block, G = [0.0], Q.shape[1], Q.T @ T
     for _ in range(MOST_PASSES):
         values, W = (part[..., ::-1] for part in np.linalg.eigh((G + G.T) / 2))
-        k = rank_in_sketch(values, rank, energy)
+        k = rank if isinstance(rank, int) else choose_rank(values, rank, energy)
         if not isinstance(rank, int) and k + n_spare(k) > Q.shape[1]:
             if 2 * Q.shape[1] > LARGE:
                 raise ValueError(
@@ -161,11 +164,3 @@ def outside(B: np.ndarray, Q: np.ndarray, inside: np.ndarray | None = None) -> n
     B = tall_qr(B - Q @ (Q.T @ B if inside is None else inside))[0]
     # Once more: what is left of a vector almost inside Q is mostly rounding.
     return tall_qr(B - Q @ (Q.T @ B))[0][:, : len(Q) - Q.shape[1]]
-
-
-def rank_in_sketch(values: np.ndarray, rank: int | float | None, energy: float) -> int:
-    """Return a rank as it is, or how many eigenvalues hold a share of the energy."""
-    if isinstance(rank, int):
-        return rank
-    assert rank is not None  # noqa: S101
-    return int(np.searchsorted(np.cumsum(values), rank * energy * (1 - 1e-12))) + 1

@@ -11,15 +11,16 @@ Rank = int | float | str | None
 FIRST_SHARE = 0.95
 
 
-def choose_rank(eigenvalues: np.ndarray, rule: float | str) -> int:
-    """Return how many leading eigenvalues hold a share of their sum, or stand out by themselves.
+def choose_rank(eigenvalues: np.ndarray, rule: float | str, total: float | None = None) -> int:
+    """Return how many leading eigenvalues hold a share of ``total``, or stand out by themselves.
 
-    They stand out where two normal populations explain the logarithms of the eigenvalues best:
-    the profile likelihood of Zhu and Ghodsi (2006).
+    The total is their sum if it is not given. They stand out where two normal populations explain
+    the logarithms of the eigenvalues best: the profile likelihood of Zhu and Ghodsi (2006).
     """
     falling = np.maximum(np.sort(eigenvalues)[::-1], 0)
     if not isinstance(rule, str):
-        return int(np.searchsorted(np.cumsum(falling), rule * falling.sum() * (1 - 1e-12))) + 1
+        total = falling.sum() if total is None else total
+        return int(np.searchsorted(np.cumsum(falling), rule * total * (1 - 1e-12))) + 1
     logs = np.log(falling[falling > 1e-12 * falling[0]])
     if len(logs) < 3:
         return len(logs) or 1
