@@ -129,11 +129,7 @@ def say_classes(
         steps.write_table(table, ("sample", "name", "class", *(["label"] if known else [])), rows)
     names, counts = np.unique(found, return_counts=True)
     sizes = dict(zip(map(str, names.tolist()), counts.tolist(), strict=True))
-    record: dict[str, Any] = {
-        "n_samples": len(found),
-        "classes": sizes,
-        "labels": found,
-    }
+    record: dict[str, Any] = {"n_samples": len(found), "classes": sizes, "labels": found}
     lines = [
         f"{printable(name)}: {count} sample{'' if count == 1 else 's'}"
         for name, count in sizes.items()

@@ -170,10 +170,8 @@ def as_meant(array: Any, attributes: Mapping[str, Any]) -> Any:
         for one in known if known.dtype.kind in "fiu" else ():
             if not np.isnan(one):
                 array = Gapped(array, one.item())
-    factor, offset = (
-        one_number(attributes, "scale_factor", 1.0),
-        one_number(attributes, "add_offset", 0.0),
-    )
+    factor = one_number(attributes, "scale_factor", 1.0)
+    offset = one_number(attributes, "add_offset", 0.0)
     return array if (factor, offset) == (1.0, 0.0) else Scaled(array, factor, offset)
 
 
