@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from corrtensor._base.checks import require_positive
+from corrtensor._base.checks import is_number, require_positive
 from corrtensor._engine.arrays.source import Source
 from corrtensor._engine.callbacks import effective_samples
 from corrtensor._engine.ranks import Rank
@@ -223,7 +223,7 @@ class CorrTensor(MultilinearSubspace):
         sample_weight: np.ndarray | None,
     ) -> tuple[np.ndarray | None, Verdict | None]:
         share = self.breakdown
-        if isinstance(share, bool) or not isinstance(share, int | float | np.number):
+        if not is_number(share):
             raise TypeError(f"breakdown={share!r} must be a number from 0 to 0.5")
         if not 0 <= share <= 0.5:
             raise ValueError(f"breakdown={share!r} must lie from 0 to 0.5")

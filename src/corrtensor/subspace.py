@@ -273,7 +273,7 @@ class MultilinearSubspace(CallbackSupportMixin, PartialFit, CellMethods):
         return solution
 
     def _solve(self, source: Source, weight: np.ndarray | None, options: Options) -> Solution:
-        require_order(getattr(self, "order", None), self.sample_shape_)
+        require_order(self.order, self.sample_shape_)
         ranks = check_ranks(self.ranks, self.sample_shape_)
         # What was given or is kept of a fit is in the samples' own entries.
         turnable = self.checkpoint is None and isinstance(getattr(self, "init", ""), str)

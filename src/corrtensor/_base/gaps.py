@@ -13,11 +13,11 @@ def as_float(dtype: np.dtype) -> np.dtype:
     return np.dtype(np.float32 if dtype.kind == "f" and dtype.itemsize <= 4 else np.float64)
 
 
-def check_missing_values(value: Any, dtype: np.dtype | None = None) -> None:
+def check_missing_values(value: Any, dtype: np.dtype) -> None:
     """Raise an error if a value cannot stand for missing cells, in an array of some type."""
     if not is_number(value):
         raise TypeError(f"missing_values={value!r} must be a number, NaN by default")
-    if dtype is None or dtype.kind == "f" or np.isnan(value):
+    if dtype.kind == "f" or np.isnan(value):
         return
     span = np.iinfo(dtype) if dtype.kind in "iu" else None
     if span is None or not span.min <= value <= span.max or value != int(value):

@@ -154,7 +154,7 @@ def recenter(
     mean: np.ndarray,
     factors: Factors,
     mode: int,
-    sketch: np.ndarray | None = None,
+    sketch: np.ndarray | None,
 ) -> np.ndarray:
     """Turn a scatter about the origin into one about ``mean`` (``docs/method.md``, section 4)."""
     C = fibres(mean[None], factors, mode)[0]

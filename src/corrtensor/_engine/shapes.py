@@ -140,7 +140,7 @@ def refuse_infinite(X: np.ndarray, *, first: int = 0, at: np.ndarray | None = No
         )
 
 
-def refuse_large(X: np.ndarray, *, first: int = 0) -> None:
+def refuse_large(X: np.ndarray, *, first: int) -> None:
     """Raise a ``ValueError`` that names the sample with the largest number, and this."""
     rows = np.nan_to_num(X.reshape(len(X), -1))
     place = int(np.abs(rows).argmax())

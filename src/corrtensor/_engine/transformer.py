@@ -135,10 +135,9 @@ class TensorTransformer(TransformerMixin, BaseEstimator):
         else:
             X = check_in_memory(self, X, reset=reset)
         if reset:
-            wanted = getattr(self, "sample_shape", None)
             self.sample_shape_ = tuple(X.shape[1:])
-            if wanted is not None:
-                self.sample_shape_ = resolve_shape(wanted, math.prod(X.shape[1:]))
+            if self.sample_shape is not None:
+                self.sample_shape_ = resolve_shape(self.sample_shape, math.prod(X.shape[1:]))
             check_missing_values(self._missing_values, np.dtype(X.dtype))
         flat = len(X.shape) == 2
         if not flat and tuple(X.shape[1:]) != self.sample_shape_:

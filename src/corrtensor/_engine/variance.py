@@ -75,7 +75,7 @@ class Gaussian:
         return cls(np.maximum(variances, least), least, n_free)
 
     def log_likelihood(
-        self, distances: np.ndarray, s: np.ndarray, seen: np.ndarray | float = 1.0
+        self, distances: np.ndarray, s: np.ndarray, seen: np.ndarray | float
     ) -> np.ndarray:
         """Return it for samples with some score distances and squared residuals.
 
@@ -94,7 +94,7 @@ class Gaussian:
 
 
 def log_likelihood_of_noise(
-    squares: np.ndarray, n_entries: int, seen: np.ndarray | float = 1.0
+    squares: np.ndarray, n_entries: int, seen: np.ndarray | float
 ) -> np.ndarray:
     """Return that of samples as normal noise of their own size, given their squared norms."""
     each = np.maximum(squares / n_entries, np.finfo(float).tiny)

@@ -70,7 +70,7 @@ class CoresPass:
         return done
 
 
-def shares(blocks: Blocks, doubtful: bool = False) -> tuple[np.ndarray, Any]:
+def shares(blocks: Blocks, doubtful: bool) -> tuple[np.ndarray, Any]:
     """Return the share of its cells that each sample shows, and which cells none of them does.
 
     Infinities are refused, and what cannot be squared, unless it may be a bad cell.
@@ -127,7 +127,7 @@ class CompletedSource(Source):
             self.told.add(words)
             warnings.warn(words.format(**values), UserWarning, stacklevel=10)
 
-    def settle(self, model: Model, teaching: Any, hidden: np.ndarray | None = None) -> None:
+    def settle(self, model: Model, teaching: Any, hidden: np.ndarray | None) -> None:
         """Complete all samples by a model from now on; those that fit into memory only once.
 
         ``teaching`` tells what it was learned from, ``hidden`` what a missing cell hides, if it

@@ -61,9 +61,9 @@ def list_images(folder: Path) -> tuple[list[str], list[Skipped]]:
 def open_folder(
     folder: Path,
     *,
-    size: tuple[int, int] | None = None,
-    colour: bool | None = None,
-    progress: Progress | None = None,
+    size: tuple[int, int] | None,
+    colour: bool | None,
+    progress: Progress | None,
 ) -> Stack:
     """Open all images of a folder and of those inside it, which give their names as labels.
 

@@ -51,7 +51,8 @@ class Header:
 def one_depth(headers: dict[str, Header]) -> tuple[dict[str, Header], list[Skipped]]:
     """Return the pictures whose numbers go together, 8 and 16 bit do, and those left out."""
     kinds = {name: header.depth.replace("16", "8") for name, header in headers.items()}
-    commonest = max(kinds.values(), key=list(kinds.values()).count, default="")
+    counts = Counter(kinds.values())
+    commonest = max(counts, key=counts.__getitem__, default="")
     others = [
         Skipped(name, f"it is of {headers[name].depth}, most others are not")
         for name, kind in kinds.items()

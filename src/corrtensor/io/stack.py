@@ -136,7 +136,7 @@ class Turned:
     With ``reverse`` the axes are stored in the reverse order, as MATLAB does in HDF5.
     """
 
-    def __init__(self, array: Any, axis: int, reverse: bool = False) -> None:
+    def __init__(self, array: Any, axis: int, reverse: bool) -> None:
         stored = tuple(int(a) for a in array.shape)
         self.array, self.dtype = array, np.dtype(array.dtype)
         self.reverse = reverse

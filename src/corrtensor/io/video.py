@@ -104,7 +104,6 @@ class Frames:
 
     def __init__(self, path: Path, size: tuple[int, int] | None, colour: bool) -> None:
         self.path, self.format = path, "rgb24" if colour else "gray"
-        self.size = size
         with opened(path) as (container, video):
             self.times = times_of(container, video, path)
             # Frames a second, as a fraction.

@@ -42,7 +42,7 @@ def split_output(where: str) -> tuple[Path, str]:
     return Path(path), name or "samples"
 
 
-def check_output_name(where: str, *, pictures: bool = False) -> None:
+def check_output_name(where: str, *, pictures: bool) -> None:
     """Raise a ``ValueError`` unless something is written under such a name."""
     path, _ = split_output(where)
     suffix = path.suffix.lower()

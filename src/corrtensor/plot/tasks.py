@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from corrtensor._base.checks import require_positive
 from corrtensor.correntropy import corr_ploss
 from corrtensor.plot.models import axes_or_new, fitted, points
 
@@ -76,8 +77,7 @@ def loss_surface(
     >>> ct.plot.loss_surface(alpha=5).get_zlabel()
     'loss'
     """
-    if not extent > 0:
-        raise ValueError(f"extent={extent!r} must be positive")
+    require_positive(extent=extent)
     if ax is not None and not hasattr(ax, "plot_surface"):
         raise ValueError("a surface needs axes with projection='3d'")
     drawn: Any = axes_or_new(ax, projection="3d")

@@ -129,14 +129,13 @@ class Chart:
         self.paths.append(("unusual", crosses(at_x[marked], at_y[marked])))
         self.places = at_x.tolist(), at_y.tolist()
 
-    def add_limits(self, x: float | None = None, y: float | None = None) -> None:
+    def add_limits(self, y: float, x: float | None = None) -> None:
         """Add dashed lines where usual values end."""
         if x is not None:
             at = round(float(self.x(x)), 1)
             self.limits.append((at, self.top, at, self.bottom))
-        if y is not None:
-            at = round(float(self.y(y)), 1)
-            self.limits.append((self.left, at, self.right, at))
+        at = round(float(self.y(y)), 1)
+        self.limits.append((self.left, at, self.right, at))
 
 
 def axes(
@@ -192,7 +191,7 @@ def point_charts(found: Survey) -> list[Chart]:
         label = f"Weight of {len(drawn):,} samples, between 0 and 1"
         chart = axes("weights", label, (drawn, "sample number"), (np.array([0.0, 1.0]), "weight"))
         chart.add_points(drawn, w, marked)
-        chart.add_limits(y=0.5)
+        chart.add_limits(0.5)
         charts.append(chart)
     return charts
 
@@ -210,5 +209,5 @@ def outlier_chart(found: Survey, marked: np.ndarray) -> Chart:
     across, upwards = (x, "score distance"), (y, "orthogonal distance")
     chart = axes("map", label, across, upwards, Scale.of_distances)
     chart.add_points(score, residual, marked)
-    chart.add_limits(measured.score_limit, measured.residual_limit)
+    chart.add_limits(measured.residual_limit, measured.score_limit)
     return chart

@@ -207,7 +207,7 @@ class Painter:
     a range of its own.
     """
 
-    def __init__(self, view: View, limits: tuple[float, float], *, fixed: bool = False) -> None:
+    def __init__(self, view: View, limits: tuple[float, float], *, fixed: bool) -> None:
         self.view, self.limits, self.fixed = view, limits, fixed
 
     @classmethod

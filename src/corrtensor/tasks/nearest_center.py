@@ -181,7 +181,7 @@ class CorrentropyCenterClassifier(ScoringClassifier):
         return centers, shares
 
     def _width(self, own: np.ndarray, n_entries: int) -> float:
-        if self.scale is None or not isinstance(self.scale, str):
+        if not isinstance(self.scale, str):
             return float(self.beta * (1.0 if self.scale is None else self.scale))
         unit = weighted_median(own, self.weights_) or float(own.mean()) or 1.0
         return float(self.beta * unit / (math.sqrt(n_entries) if self.kernel == "entries" else 1))

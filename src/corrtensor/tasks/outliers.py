@@ -284,9 +284,7 @@ class TensorOutlierDetector(OutlierMixin, BaseEstimator):
         return np.square(differences(self.subspace_, X))
 
 
-def unseen(
-    subspace: Any, X: Any, shape: tuple[int, ...], block_size: int | None = None
-) -> np.ndarray:
+def unseen(subspace: Any, X: Any, shape: tuple[int, ...], block_size: int | None) -> np.ndarray:
     """Tell of each sample whether all of its cells are missing to a subspace."""
     value = getattr(subspace, "missing_values", np.nan)
     masked = np.ma.isMaskedArray(X)

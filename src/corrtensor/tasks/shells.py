@@ -47,7 +47,7 @@ def shells(size: int) -> list[int]:
     edges = [0, 1]
     while edges[-1] < size:
         edges.append(min(size, edges[-1] * RATIO))
-    return edges if size > 0 else [0]
+    return edges
 
 
 def fine(bases: tuple[np.ndarray | None, ...], shape: tuple[int, ...]) -> np.ndarray:
