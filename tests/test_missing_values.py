@@ -11,6 +11,8 @@ from sklearn.base import clone
 
 import corrtensor as ct
 from corrtensor._engine.arrays.disk import unmapped
+from corrtensor._engine.arrays.source import Source
+from corrtensor._engine.passes import RawPass
 from corrtensor.io import InputError, open_samples
 from corrtensor.tasks import find_duplicates
 
@@ -330,11 +332,19 @@ def test_an_infinity_may_stand_for_what_is_missing_if_one_says_so(torn, by_nan):
     X = np.where(np.isnan(torn), np.inf, torn)
     with pytest.raises(
         ValueError,
-        match=r"infinity: 60 of the 60 samples read so far.*sample 0.*X\[np\.isinf\(X\)\]",
+        match=r"infinity: 60 of 60 samples looked at together,.*sample 0.*X\[np\.isinf\(X\)\]",
     ):
         ct.CorrTensor((2, 2)).fit(X)
     model = ct.CorrTensor((2, 2), missing_values=np.inf).fit(X)
     assert_array_equal(model.repair(X), by_nan.repair(torn))
+
+
+def test_of_many_samples_those_of_one_block_are_counted():
+    X = np.zeros((3000, 3, 2))
+    X[[2005, 2007, 2907]] = np.inf
+    source = Source(X, origin=np.zeros((3, 2)), unit=1.0, n_jobs=1, block_size=100)
+    with pytest.raises(ValueError, match=r"2 of 100 samples looked at together.*sample 2005"):
+        source.reduce(RawPass((0,)))
 
 
 def test_a_mask_of_another_shape_is_refused(torn):

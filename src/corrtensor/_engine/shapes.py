@@ -152,6 +152,7 @@ def refuse_large(X: np.ndarray, *, first: int) -> None:
 
 
 def counted(bad: np.ndarray, first: int, at: np.ndarray | None) -> str:
-    """Return in words how many samples are bad, and which is the first."""
+    """Return in words how many samples of a block are bad, and which is the first."""
     worst = first + int(bad.argmax()) if at is None else at[bad.argmax()]
-    return f"{int(bad.sum())} of the {len(bad)} samples read so far, the first is sample {worst}"
+    together = f"{int(bad.sum())} of {len(bad)} samples looked at together"
+    return f"{together}, the first is sample {worst}"
