@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from corrtensor._base.names import printable
-from corrtensor.cli import options, steps
+from corrtensor.cli import claims, options, steps
 from corrtensor.cli.output import Voice, exit_codes
 
 METHODS = {"subspace": "SubspaceClassifier", "center": "CorrentropyCenterClassifier"}
@@ -54,7 +54,7 @@ def classify(
     reading = (options.parse_size(size), colour, axis)
     with (
         exit_codes(voice),
-        steps.claimed(table, out, inputs=[where, train, model, labels], force=force),
+        claims.claimed(table, out, inputs=[where, train, model, labels], force=force),
     ):
         fitted: Any = None if model is None else steps.load_model(model, "predict_proba")
         source = None if train is None else steps.open_stack(voice, train, *reading)

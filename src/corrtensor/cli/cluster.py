@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from corrtensor.cli import options, steps
+from corrtensor.cli import claims, options, steps
 from corrtensor.cli.output import Voice, exit_codes
 
 
@@ -32,7 +32,7 @@ def cluster(
     """
     voice = Voice(as_json, quiet)
     chosen, shape = options.parse_ranks(ranks), options.parse_size(size)
-    with exit_codes(voice), steps.claimed(table, out, inputs=[where, model], force=force):
+    with exit_codes(voice), claims.claimed(table, out, inputs=[where, model], force=force):
         loaded = None if model is None else steps.load_model(model, "transform")
         stack = steps.open_stack(voice, where, shape, colour, axis, like=loaded)
         if loaded is not None:

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from corrtensor.cli import options, steps
+from corrtensor.cli import claims, options
 from corrtensor.cli.output import Voice, exit_codes
 
 FORMATS = (".png", ".pdf", ".svg")
@@ -33,7 +33,7 @@ def demo(
     if out.suffix.lower() not in FORMATS:
         raise typer.BadParameter(f"{out}: the figure's name must end in {', '.join(FORMATS)}")
     voice = Voice(as_json)
-    with exit_codes(voice), steps.claimed(out, inputs=[], force=force):
+    with exit_codes(voice), claims.claimed(out, inputs=[], force=force):
         from corrtensor._base.extras import need
 
         need("matplotlib.figure", "demo", "the demo")

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from corrtensor.cli import options, steps
+from corrtensor.cli import claims, options, steps
 from corrtensor.cli.output import Voice, exit_codes
 
 
@@ -58,7 +58,7 @@ def fit(
     model = build(method, options.parse_ranks(ranks), settings)
     shape = options.parse_size(size)
     # The estimator holds the checkpoint.
-    files = steps.claimed(out, report, inputs=[where], reused=[checkpoint], force=force)
+    files = claims.claimed(out, report, inputs=[where], reused=[checkpoint], force=force)
     with exit_codes(voice), files:
         stack = steps.open_stack(voice, where, shape, colour, axis, missing)
         check_ranks_fit(model, stack)
@@ -208,7 +208,7 @@ def write_samples(
         check_output_name(out, pictures=pictures)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
-    with exit_codes(voice), steps.claimed(inputs=[path, where], later=[out], force=force):
+    with exit_codes(voice), claims.claimed(inputs=[path, where], later=[out], force=force):
         model = steps.load_model(path, "transform", "inverse_transform")
         stack = steps.open_stack(voice, where, *reading, like=model)
         cores = pictures and tuple(stack.shape[1:]) == model.core_shape_ != model.sample_shape_

@@ -98,3 +98,11 @@ def parse_size(text: str | None) -> tuple[int, int] | None:
         raise typer.BadParameter(f"--size {text}: use HEIGHTxWIDTH, as in 64x48")
     height = int(match[1])
     return height, int(match[2] or height)
+
+
+def refuse_beside(model: object, **given: bool) -> None:
+    """Raise a ``BadParameter`` if options of a fit were given beside a model that is fitted."""
+    name = next((name for name, on in given.items() if on), None)
+    if model is not None and name is not None:
+        name = "--" + name.replace("_", "-")
+        raise typer.BadParameter(f"{name} is for a fit, and --model {model} is fitted: give one")

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from corrtensor._base.names import printable
-from corrtensor.cli import options, steps
+from corrtensor.cli import claims, options, steps
 from corrtensor.cli.output import Voice, exit_codes
 
 # Different samples from which something can be said at all, and with some confidence.
@@ -48,7 +48,7 @@ def outliers(
     Example: corrtensor outliers faces --csv outliers.csv --report outliers.html
     """
     voice = Voice(as_json, quiet)
-    steps.refuse_beside(model, ranks=ranks != USUAL, cells=cells)
+    options.refuse_beside(model, ranks=ranks != USUAL, cells=cells)
     if cells and report is None:
         raise typer.BadParameter("--cells marks bad pixels in a report: give --report as well")
     chosen, shape = (options.parse_ranks(ranks), cells), options.parse_size(size)
@@ -58,7 +58,7 @@ def outliers(
         raise typer.BadParameter("--copy-to and --move-to: one of the two")
     if (copy_to or move_to) is not None and not Path(where).is_dir():
         raise typer.BadParameter(f"{where} is no folder: there are no files to copy or move")
-    with exit_codes(voice), steps.claimed(table, report, inputs=[where, model], force=force):
+    with exit_codes(voice), claims.claimed(table, report, inputs=[where, model], force=force):
         subspace = None if model is None else steps.load_model(model)
         stack = steps.open_stack(voice, where, shape, colour, axis, missing, like=subspace)
         if subspace is not None:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from corrtensor.cli import options, steps
+from corrtensor.cli import claims, options, steps
 from corrtensor.cli.fit_transform import black_and_white, build, check_ranks_fit
 from corrtensor.cli.output import Voice, exit_codes
 
@@ -67,7 +67,9 @@ def repair(
     from corrtensor.io.writing import check_output_name, check_pictures
 
     voice = Voice(as_json, quiet)
-    steps.refuse_beside(trained, ranks=ranks is not None, clip=clip is not None, no_cells=not cells)
+    options.refuse_beside(
+        trained, ranks=ranks is not None, clip=clip is not None, no_cells=not cells
+    )
     files = [name for name in (out, foreground) if name is not None]
     for name in files:
         try:
@@ -75,11 +77,10 @@ def repair(
         except ValueError as error:
             raise typer.BadParameter(str(error)) from None
     chosen = None if ranks is None else options.parse_ranks(ranks)
-    with exit_codes(voice), steps.claimed(inputs=[where, trained], later=files, force=force):
+    shape = options.parse_size(size)
+    with exit_codes(voice), claims.claimed(inputs=[where, trained], later=files, force=force):
         model = None if trained is None else steps.load_model(trained, "repair")
-        stack = steps.open_stack(
-            voice, where, options.parse_size(size), colour, axis, missing, model
-        )
+        stack = steps.open_stack(voice, where, shape, colour, axis, missing, model)
         sample = stack.shape[1:]
         check_pictures(out, sample)
         if foreground is not None:

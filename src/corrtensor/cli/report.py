@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from corrtensor.cli import options, steps
+from corrtensor.cli import claims, options, steps
 from corrtensor.cli.output import Voice, exit_codes
 
 
@@ -29,7 +29,7 @@ def report(
     voice = Voice(as_json, quiet)
     shape = options.parse_size(size)
     with exit_codes(voice):
-        with steps.claimed(out, inputs=[path, where], force=force):
+        with claims.claimed(out, inputs=[path, where], force=force):
             model = steps.load_model(path, "transform", "inverse_transform")
             stack = steps.open_stack(voice, where, shape, colour, axis, like=model)
             steps.check_shape(path, model, stack, where)

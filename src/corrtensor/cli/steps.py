@@ -1,13 +1,14 @@
-"""Steps that several commands take: open, fit, load, go through the samples, write a table."""
+"""Steps of several commands: samples are opened, models fitted, loaded and saved, tables written.
+
+Also what is said of models and samples that do not go together, and names and shapes in words.
+"""
 
 import csv
-import errno
 import io
 import math
 import os
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -185,114 +186,6 @@ def named(names: Sequence[str]) -> str:
 def times(shape: Sequence[int]) -> str:
     """Return a shape in words: ``64 x 64``."""
     return " x ".join(map(str, shape))
-
-
-@contextmanager
-def claimed(
-    *outputs: str | Path | None,
-    inputs: Sequence[str | None],
-    later: Sequence[str | None] = (),
-    reused: Sequence[str | None] = (),
-    force: bool = False,
-) -> Iterator[None]:
-    """Raise before hours of work what would be raised after them, and keep outputs for this run.
-
-    There must be a folder to write to, no link in the place of a file, no input and no other
-    output of the same name, nor, without ``force``, anything that would be replaced. Those in
-    ``later`` and ``reused`` are looked at only: who writes them holds them, and the latter may be
-    there.
-    """
-    from corrtensor._base.files import held, refuse_link
-
-    with ExitStack() as holding:
-        taken: list[str] = []
-        for output in (*outputs, *later, *reused):
-            if output is None:
-                continue
-            path = file_of(output)
-            folder = path.absolute().parent
-            if not folder.is_dir():
-                words = f"there is no folder {path.parent} to write it to"
-                raise FileNotFoundError(2, words, str(output))
-            refuse_link(path)
-            if output in later and path.is_dir() and path.suffix != ".zarr" and any(path.iterdir()):
-                words = "the folder is not empty; give a new one"
-                raise FileExistsError(errno.EEXIST, words, str(output))
-            read = (where for where in inputs if where is not None)
-            # A file is written as a whole: there are no two outputs in one.
-            for other in (*read, *(str(file_of(where)) for where in taken)):
-                refuse_same(str(output), other)
-                if output in later and not path.suffix:
-                    refuse_inside(path, file_of(other))
-            taken.append(str(output))
-            if output not in reused and not force:
-                refuse_replacing(str(output))
-            if output not in (*later, *reused):
-                holding.enter_context(held(path))
-        yield
-
-
-def file_of(where: str | Path) -> Path:
-    """Return the file of ``file::name``."""
-    return Path(str(where).partition("::")[0])
-
-
-def refuse_beside(model: object, **given: bool) -> None:
-    """Raise a ``BadParameter`` if options of a fit were given beside a model that is fitted."""
-    import typer
-
-    name = next((name for name, on in given.items() if on), None)
-    if model is not None and name is not None:
-        name = "--" + name.replace("_", "-")
-        raise typer.BadParameter(f"{name} is for a fit, and --model {model} is fitted: give one")
-
-
-def refuse_same(output: str, other: str) -> None:
-    """Raise a ``BadParameter`` if an output would take the place of what is read or written too.
-
-    Two arrays of one HDF5 file are not the same if both have names.
-    """
-    import typer
-
-    one, two = (os.path.realpath(file_of(where)) for where in (output, other))
-    names = [where.partition("::")[2].strip("/") for where in (output, other)]
-    if all(names) and names[0] != names[1]:
-        return
-    alike = os.path.exists(one) and os.path.exists(two) and os.path.samefile(one, two)
-    if alike or one == two or two.startswith(one + os.sep):
-        raise typer.BadParameter(f"{output} would be written over {other}: give another name")
-
-
-def refuse_inside(pictures: Path, other: Path) -> None:
-    """Raise a ``BadParameter`` if pictures would be among those that are read."""
-    import typer
-
-    if other.is_dir() and pictures.resolve().is_relative_to(other.resolve()):
-        raise typer.BadParameter(
-            f"pictures in {pictures} would be read as samples of {other}: give a folder elsewhere"
-        )
-
-
-def refuse_replacing(output: str) -> None:
-    """Raise a ``BadParameter`` if something is there; a new array may join an HDF5 file.
-
-    A folder of pictures is never replaced: who writes it says so.
-    """
-    import typer
-
-    from corrtensor.io.writing import HDF5_SUFFIXES, split_output
-
-    path, name = split_output(output)
-    there = path.is_file() or (path.exists() and path.suffix == ".zarr")
-    if there and path.suffix.lower() in HDF5_SUFFIXES:
-        import h5py
-
-        there = False
-        if h5py.is_hdf5(path):
-            with h5py.File(path, "r") as file:
-                there = name in file
-    if there:
-        raise typer.BadParameter(f"{output} is there: give another name, or --force to replace it")
 
 
 def write_table(path: str | Path, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
