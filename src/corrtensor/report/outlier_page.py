@@ -20,8 +20,8 @@ from corrtensor.report.charts import Scale
 from corrtensor.report.page import cell_pictures, render
 from corrtensor.report.pictures import Painter, data_uri
 from corrtensor.report.words import readable
-from corrtensor.tasks.profile import in_shape
 from corrtensor.tasks.ranking import Ranking
+from corrtensor.tasks.samples import in_shape
 
 # Samples in the gallery: all outliers, and a few more, but not more than this.
 MOST, BEYOND = 150, 24

@@ -21,7 +21,7 @@ from scipy.spatial import cKDTree
 
 from corrtensor._engine.containers import bare
 from corrtensor._engine.shapes import check_nonempty
-from corrtensor.tasks.profile import blocks_of
+from corrtensor.tasks.samples import blocks_of
 from corrtensor.tasks.views import is_picture, normalised, view
 
 # Sides of the view behind a fingerprint; entries of one of samples that are no pictures.

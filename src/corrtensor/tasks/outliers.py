@@ -21,8 +21,9 @@ from corrtensor.tasks._subspace import (
     sample_weights,
     torn,
 )
-from corrtensor.tasks.profile import blocks_of, fit_profile, in_shape
+from corrtensor.tasks.profile import fit_profile
 from corrtensor.tasks.reasons import reasons
+from corrtensor.tasks.samples import blocks_of, in_shape
 
 # The rate of false alarms that "auto" states: so many are flagged at least.
 FALSE_ALARMS = 0.01

@@ -24,19 +24,16 @@ nothing to the metric, and on pictures of several kinds they took away. See ``do
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from sklearn.covariance import ledoit_wolf
 
-from corrtensor._engine.arrays.dask_lazy import is_dask
 from corrtensor._engine.arrays.source import plain
-from corrtensor._engine.containers import bare
-from corrtensor._engine.shapes import check_finite, is_on_disk, numbers_of, refuse_infinite
 from corrtensor._robust.metric import Metric, see
 from corrtensor._robust.search import FINE
+from corrtensor.tasks.samples import blocks_of, draw
 from corrtensor.tasks.shells import directions, fine, shell_energies
 from corrtensor.tasks.views import compare, normalised, view
 
@@ -51,8 +48,6 @@ USUAL, ROUNDS = 2 / 3, 3
 # The share of the variance of texture that likes tell where there are several kinds: 0.02 to 0.25
 # among faces alone, 0.75 in a folder of five kinds, about 0.5 among people and digits.
 TOLD = 1 / 3
-# Samples that a profile is learned from, and the bytes they may take.
-DRAWN, DRAWN_BYTES, FEWEST_DRAWN = 2000, 1 << 27, 100
 # Shares of the samples that each round learns from: first only what is surely good.
 KEPT = (0.75, 0.75, 0.75, 0.9)
 # Others that a sample is compared with.
@@ -297,41 +292,3 @@ def flat_share(small: np.ndarray) -> np.ndarray:
     spans = np.ptp(cells, axis=(2, 4)).max(axis=-1).reshape(len(small), -1)
     whole = np.ptp(small.reshape(len(small), -1), axis=1)[:, None]
     return np.asarray((spans <= FLAT * whole).mean(axis=1))
-
-
-def draw(
-    X: Any, shape: tuple[int, ...], weights: np.ndarray | None
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return some of the samples that count, in double precision, and their numbers."""
-    X = in_shape(X, shape)
-    counting = np.flatnonzero(np.ones(X.shape[0]) if weights is None else weights >= 0.5)
-    counting = counting if len(counting) > 1 else np.arange(X.shape[0])
-    most = min(DRAWN, max(FEWEST_DRAWN, DRAWN_BYTES // (8 * math.prod(shape))))
-    numbers = counting[
-        np.unique(np.linspace(0, len(counting) - 1, min(len(counting), most)).astype(int))
-    ]
-    if is_dask(X):
-        x = np.asarray(X[numbers].compute(), dtype=np.float64)
-        check_finite(x, at=numbers)
-        return x, numbers
-    return plain(X).take(numbers), numbers
-
-
-def in_shape(X: Any, shape: tuple[int, ...]) -> Any:
-    """Return samples that have been checked in their own shape."""
-    X = bare(X)
-    if is_dask(X) or is_on_disk(X):
-        return X
-    X = numbers_of(X)
-    return X.reshape(len(X), *shape)
-
-
-def blocks_of(
-    X: Any, shape: tuple[int, ...], block_size: int | None = None, *, missing: bool = False
-) -> Iterator[np.ndarray]:
-    """Yield blocks of samples in double precision; NaN is an error unless cells may be missing."""
-    X = in_shape(X, shape)
-    source = plain(X, block_size=block_size)
-    for lo, _, x in source.blocks(0, source.n_samples):
-        (refuse_infinite if missing else check_finite)(x, first=lo)
-        yield x.astype(np.float64, copy=False)
