@@ -94,9 +94,11 @@ def survey(model: Any, X: Any) -> Survey:
         shown = x[wanted[lo:hi]]
         tiles += [painter.sample(s, painter.limits_for(s), side) for s in shown]
     total = float(weights.sum())
-    energies = squares / total, energy / total
-    seen = subspace, source, measured, weights, painter
-    return Survey(*seen, order, drawn, tiles, *energies, torn)
+    return Survey(
+        subspace=subspace, source=source, distances=measured, weights=weights, painter=painter,
+        order=order, drawn=drawn, tiles=tiles, core_energy=squares / total, energy=energy / total,
+        torn=torn,
+    )  # fmt: skip
 
 
 def choose_drawn(order: np.ndarray) -> np.ndarray:
