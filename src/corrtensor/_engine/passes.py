@@ -1,7 +1,8 @@
-"""What one block of samples adds to the statistics: the only hot code.
+"""What one block of samples adds to the statistics.
 
-A block ``x`` is an array ``(n, a_1, ..., a_d)`` of samples less the source's origin. All
-means here are counted from that origin too. Letters as in ``docs/method.md``, section 4.
+Hot code, as are the products, and ``_robust.cells`` where cells are bad or missing. A block ``x``
+is an array ``(n, a_1, ..., a_d)`` of samples less the source's origin. All means here are counted
+from that origin too. Letters as in ``docs/method.md``, section 4.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The shape of the samples: axis 0 counts them, the other axes are their modes.
 
 Every estimator takes samples as tensors, ``(N, a, b, ...)``, or flattened, ``(N, a*b*...)``
-with ``sample_shape=(a, b, ...)``. What comes in flat goes out flat.
+with ``sample_shape=(a, b, ...)``. What comes in flat goes out flat, but for cores with
+``output="tensor"``.
 """
 
 import math

@@ -1,7 +1,8 @@
-"""The only loop: weights, mean, factors, until neither objective nor projectors move.
+"""The sweeps of a fit: weights, mean, factors, until neither objective nor projectors move.
 
-See ``docs/method.md``, sections 2 to 5. Everything here is counted from the source's origin in
-the source's unit; :class:`Solution` is in the data's own.
+See ``docs/method.md``, sections 2 to 5. What bad and missing cells should be is learned before, in
+rounds of a sweep each (:mod:`corrtensor._robust.learning`). Everything here is counted from the
+source's origin in the source's unit; :class:`Solution` is in the data's own.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """2DSVD: the mean, and the leading eigenvectors of the scatters of the raw samples.
 
-The start of every iteration (``docs/method.md``, section 2), and a published method by itself.
+The start of all sweeps (``docs/method.md``, section 1), and a published method by itself.
 """
 
 import math

@@ -1,1 +1,1 @@
-"""Which samples count: ``docs/method.md``, section 6."""
+"""Which samples count, and which of their cells: ``docs/method.md``, sections 6 and 13."""
