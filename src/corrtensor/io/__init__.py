@@ -1,4 +1,7 @@
-"""Samples from files: folders of images, array files, multi-page TIFF, video."""
+"""Samples from files: folders of images, array files, multi-page TIFF, video; and into files.
+
+Model files are read and written here, too.
+"""
 
 from corrtensor.io.opening import SUFFIXES, open_labels, open_samples
 from corrtensor.io.stack import InputError, Skipped, Stack

@@ -1,5 +1,6 @@
-"""Arrays in files: .npy, .npz, .mat, HDF5 and zarr, each read slice by slice.
+"""Arrays in files: .npy, .npz, .mat, HDF5 and zarr, read slice by slice where the file allows it.
 
+What is compressed in ``.npz`` is unpacked first; of ``.mat`` in version 5 an array is read at once.
 ``file::name`` chooses an array of a file that holds several. Without a name, the only array of
 two or more axes is taken.
 """
@@ -116,7 +117,7 @@ def start_of(file: BinaryIO, info: zipfile.ZipInfo) -> int:
 
 
 def unpack(path: Path, member: Any, shape: tuple[int, ...], fortran: bool, dtype: np.dtype) -> Any:
-    """Return a compressed array as one in a temporary file."""
+    """Return a compressed array as one in a temporary file; in memory, if in Fortran order."""
     stored = shape[::-1] if fortran else shape
     if not Spool.fits(stored, dtype):
         raise InputError(

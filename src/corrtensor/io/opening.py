@@ -72,7 +72,8 @@ def open_samples(
     Returns
     -------
     stack : Stack
-        Large ones are not in memory: slices are read when they are asked for.
+        Slices are read when they are asked for. All in memory is only an array from ``.mat`` of
+        version 5, or from a compressed ``.npz`` in Fortran order.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The page about a fitted model and samples. No subspace is fitted here."""
+"""Pages about a fitted model and samples, and about outliers. No subspace is fitted here."""
 
 from corrtensor.report.page import write_page
 
