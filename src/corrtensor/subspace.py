@@ -99,7 +99,7 @@ class MultilinearSubspace(CallbackSupportMixin, PartialFit, CellMethods):
     factors_ : tuple of ndarray or None
         One orthonormal matrix per mode, ``None`` where the mode is not projected.
     weights_ : ndarray of shape (n_samples,)
-        Weight of each sample, the largest 1.
+        Weight of each sample, the largest 1; less in a batch of a stream with no usual sample.
     residuals_ : ndarray of shape (n_samples,)
         Squared distance of each sample from the subspace.
     objective_ : ndarray of shape (n_sweeps,)

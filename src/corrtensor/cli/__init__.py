@@ -1,7 +1,7 @@
 """The command line: parses, calls, prints.
 
 Whatever is slow to import is imported by the command that needs it, so that ``--help`` answers
-at once. Exit codes: 0 done, 1 the data cannot be used, 2 the call is wrong.
+at once. Exit codes: 0 done, 1 the data cannot be used, 2 the call is wrong, 128 + signal stopped.
 """
 
 import sys
