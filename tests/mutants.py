@@ -98,6 +98,27 @@ FAULTS = [
         "cells",
     ),
     Fault(
+        "learning ends before a band that is missing is told",
+        "_robust/learning.py",
+        "ROUNDS, STILL, STEPS = (3, 50)",
+        "ROUNDS, STILL, STEPS = (3, 3)",
+        "spectra",
+    ),
+    Fault(
+        "cores of vectors are found by the cells that are missing",
+        "_robust/cells.py",
+        "U.T * block.cell_weights[:, None]",
+        "U.T * (1 - block.cell_weights[:, None])",
+        "spectra",
+    ),
+    Fault(
+        "what is in gaps of vectors is held back",
+        "_robust/learning.py",
+        "y[lo:hi] += ahead",
+        "y[lo:hi] -= ahead",
+        "spectra",
+    ),
+    Fault(
         "the neighbours of a cell in doubt are not asked",
         "_robust/cells.py",
         "(0.0 if alone else around(T, far, edge))",
@@ -134,7 +155,7 @@ FAULTS = [
     ),
     Fault(
         "missing cells weigh when cores are found",
-        "_robust/cells.py",
+        "_robust/block.py",
         "(~self.missing).astype",
         "(self.missing | True).astype",
         "cells",

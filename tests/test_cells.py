@@ -244,7 +244,7 @@ def test_missing_cells_of_an_exact_subspace_come_back(seed, share):
     model = ct.make("MPCA", (2, 2)).fit(Y)
     whole = model.repair(Y)
     assert_array_equal(whole[~gaps], X[~gaps])
-    # What is expected is learned in single precision, in fifteen rounds at most.
+    # What is expected is learned in single precision, in fifty rounds at most.
     assert_allclose(whole[gaps], X[gaps], atol=2e-3)
     assert np.sqrt(np.square(whole - X)[gaps].mean()) < 2e-4
     assert_allclose(model.transform(Y), model.transform(X), atol=2e-3)

@@ -16,7 +16,8 @@ from corrtensor._engine.passes import by_sample
 from corrtensor._engine.ranks import Rank
 from corrtensor._engine.sharing import mark
 from corrtensor._engine.subspace_transformer import SubspaceTransformer
-from corrtensor._robust.cells import GROSS, ROUGHLY, Block, Model, repaired
+from corrtensor._robust.block import Block, repaired
+from corrtensor._robust.cells import GROSS, ROUGHLY, Model
 from corrtensor._robust.completed import CompletedSource, NewSource
 from corrtensor._robust.completion import Completion, learned
 from corrtensor._robust.learning import prior_of

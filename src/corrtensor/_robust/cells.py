@@ -1,4 +1,4 @@
-"""Bad and missing cells: what is expected of a block, and the block completed by it.
+"""What is expected of samples with bad and missing cells, and samples completed by it.
 
 A cell is one number of one sample. ``x`` holds NaN where it is missing. Letters and reasons as in
 ``docs/method.md``, section 13. Nothing here knows where blocks come from.
@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from corrtensor._engine.passes import LARGEST_SQUARE, by_sample
 from corrtensor._engine.products import expand, inner, merged, project, row_squares
 from corrtensor._engine.shapes import refuse_infinite, refuse_large
+from corrtensor._robust.block import Block, clear
 from corrtensor._robust.spread import SIGMA, around, upper
 
 # The loss of a cell is its square up to here, in squared bandwidths: the cap of section 3.2.
@@ -36,6 +37,9 @@ STEPS, UNKNOWING, NARROWING = 30, 4, ((1.0, 3), (0.7, 3), (1.0, 3))
 CACHED = 1 << 20
 # So many cells tell how far those of a sample stray.
 ENOUGH = 1024
+# Cores of vectors with at most so many numbers are found exactly, and what rounding leaves of the
+# squares of a direction that no cell tells.
+EXACT, RIDGE = 128, 1e-12
 # A core is found when its gradient is this share of what white noise as large as the residuals
 # would make of it; roughly, which does for a fit and residuals: of a block that is missing, more
 # steps tell better what one sample hides, and worse how samples vary; coarsely, to tell how large
@@ -51,47 +55,6 @@ ASTRAY, NOT_AT_ALL = 2.0, 1e-9
 def gross(mean: np.ndarray) -> float:
     """Return how many bandwidths off an error is gross: fewer where few cells tell of a core."""
     return GROSS_OF_VECTORS if mean.ndim == 1 else GROSS
-
-
-def clear(T: np.ndarray, where: np.ndarray) -> np.ndarray:
-    """Put zero, in place: by bits, much faster than by a mask, and NaN is no obstacle."""
-    bits = T.view(f"i{T.itemsize}")
-    np.bitwise_and(bits, where.view(np.int8) - 1, out=bits)
-    return T
-
-
-def whole(x: np.ndarray) -> np.ndarray:
-    """Return zero in the place of NaN."""
-    return clear(x.copy(), np.isnan(x))
-
-
-class Block(NamedTuple):
-    """Samples and what is expected of them.
-
-    ``moved`` is what the completed samples are away from it, ``weights`` the mean weight of a
-    sample's cells, ``spread`` how many times as far as usual they stray. ``doubted`` are the places
-    of the cells of less than full weight in the flattened block, ``trust`` the weights there.
-    """
-
-    moved: np.ndarray
-    weights: np.ndarray
-    spread: np.ndarray
-    expected: np.ndarray
-    missing: np.ndarray
-    doubted: np.ndarray
-    trust: np.ndarray
-
-    @property
-    def x(self) -> np.ndarray:
-        """The completed samples."""
-        return self.expected + self.moved
-
-    @property
-    def cell_weights(self) -> np.ndarray:
-        """The weight of every cell."""
-        V = (~self.missing).astype(self.moved.dtype)
-        V.reshape(-1)[self.doubted] = self.trust
-        return V
 
 
 @dataclass(frozen=True, eq=False)
@@ -286,7 +249,8 @@ class Model:
         ``spread`` tells how many times as far as usual the cells of each sample may stray.
         """
         cores, expected = np.empty_like(Z), np.empty_like(F)
-        some = max(1, CACHED // F[0].nbytes)
+        each = F[0].nbytes * (Z.shape[1] if self.is_exact else 1)
+        some = max(1, CACHED // each)
         for lo in range(0, len(x), some):
             at = slice(lo, lo + some)
             cores[at] = self.nearer(x[at], Z[at], F[at], steps, spread[at], first + lo)
@@ -308,6 +272,8 @@ class Model:
         prior; entries of a core that hardly vary take shorter steps.
         """
         block = self.complete_by(x, F, spread, first)
+        if self.is_exact:
+            return self.likeliest(block, Z)
         V, R = block.cell_weights, block.moved
         shorter = 1 / (by_sample(np.maximum(block.weights, LEAST).astype(F.dtype), Z) + self.cost)
         white = shorter.reshape(len(x), -1).sum(axis=1, dtype=np.float64) / F[0].size
@@ -332,10 +298,18 @@ class Model:
             before = np.maximum(now, 1e-300)
         return Z
 
+    @property
+    def is_exact(self) -> bool:
+        """Whether cores are few numbers of a vector, for which one equation each is solved.
 
-def repaired(x: np.ndarray, block: Block) -> np.ndarray:
-    """Return samples with doubted cells moved to where they are expected, and missing ones put."""
-    y = np.where(block.missing, block.expected, x)
-    cells, F = y.reshape(-1), block.expected.reshape(-1)[block.doubted]
-    cells[block.doubted] = F + block.trust * (cells[block.doubted] - F)
-    return y
+        Where a band of spectra is missing, steps hardly tell directions that differ in it alone.
+        """
+        few = self.mean.ndim == 1 and 0 < self.core_shape[0] <= EXACT
+        return few and self.U[0] is not None
+
+    def likeliest(self, block: Block, Z: np.ndarray) -> np.ndarray:
+        """Return the likeliest cores of vectors at the weights of a block, from cores near them."""
+        U, cost = np.asarray(self.U[0], np.float64), np.broadcast_to(self.cost, Z.shape[1:])
+        A = np.matmul(U.T * block.cell_weights[:, None], U) + np.diag(cost + RIDGE)
+        G = block.moved @ U - cost * Z
+        return Z + np.linalg.solve(A, G[..., None])[..., 0].astype(Z.dtype)

@@ -23,7 +23,8 @@ from corrtensor._engine.passes import Blocks, Part, checked_squares
 from corrtensor._engine.products import Factors
 from corrtensor._engine.shapes import refuse_infinite
 from corrtensor._engine.weights import times
-from corrtensor._robust.cells import GROSS, ROUGHLY, Model, repaired, whole
+from corrtensor._robust.block import repaired, whole
+from corrtensor._robust.cells import GROSS, ROUGHLY, Model
 from corrtensor._robust.spread import spread_of
 from corrtensor._robust.unseen import Unseen
 

@@ -21,7 +21,7 @@ from corrtensor._engine.state import State
 from corrtensor._robust.cells import COARSELY, Model
 from corrtensor._robust.completed import CompletedSource, CoresPass
 from corrtensor._robust.isolation import Split, Splits
-from corrtensor._robust.learning import FEWEST, LONG, Guess, Learner, drawn_from
+from corrtensor._robust.learning import FEWEST, Guess, Learner, drawn_from
 from corrtensor._robust.search import Judge
 from corrtensor._robust.spread import SIGMA, upper
 from corrtensor._robust.verdict import Stray
@@ -152,7 +152,7 @@ def foretold(
     x = learner.x[few]
     hidden = (np.random.default_rng(HIDING).random(x.shape) < HIDDEN) & ~np.isnan(x)
     if more == ranks or not hidden.any():
-        return learner.taught(learner.start(ranks, bandwidth), bandwidth, LONG)
+        return learner.taught(learner.start(ranks, bandwidth), bandwidth, own=True)
     torn = learner.x.copy()
     torn[few][hidden] = np.nan
     blind = replace(learner, x=torn)
@@ -164,7 +164,8 @@ def foretold(
     gain = np.diff(missed(x, hidden, [wide.expected[few], narrow.expected]), axis=0)
     if gain.mean() > SURELY * gain.std() / math.sqrt(gain.size):
         return wide
-    return learner.taught(learner.guess(leading, wide.expected, noise=wide.noise), bandwidth, LONG)
+    guess = learner.guess(leading, wide.expected, noise=wide.noise)
+    return learner.taught(guess, bandwidth, own=True)
 
 
 def pull_of(learner: Learner, guess: Guess, bandwidth: float | None) -> float:
@@ -286,8 +287,7 @@ def learned(
         serving = tuple(None if k is None else found for k, found in modes)
 
         def teach(some: Learner) -> Guess:
-            long = LONG if serving == own else None
-            return some.taught(some.start(serving, bandwidth), bandwidth, long)
+            return some.taught(some.start(serving, bandwidth), bandwidth, serving == own)
 
         # Equal samples are looked at once: flat pieces of pictures, say, which stray nowhere.
         different, guessed, which = learner.once(guess)

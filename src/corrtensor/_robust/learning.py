@@ -21,15 +21,8 @@ from corrtensor._engine.solver import narrowed, next_state
 from corrtensor._engine.start import spectral
 from corrtensor._engine.state import State
 from corrtensor._engine.threads import single_blas
-from corrtensor._robust.cells import (
-    CACHED,
-    CORRELATED,
-    LEAST,
-    Block,
-    Model,
-    gross,
-    whole,
-)
+from corrtensor._robust.block import Block, whole
+from corrtensor._robust.cells import CACHED, CORRELATED, LEAST, Model, gross
 from corrtensor._robust.completed import CompletedSource
 from corrtensor._robust.spread import spread_of
 
@@ -37,13 +30,16 @@ from corrtensor._robust.spread import spread_of
 DRAWN, DRAWN_BYTES, FEWEST = 500, 1 << 25, 20
 # The most that an entry of a core may cost beside a cell.
 DEAREST = 1e3
-# Most rounds of learning; they end when what is expected moves by less than this share of what is
-# not explained. Steps towards the cores in each.
-ROUNDS, STILL, STEPS = 3, 0.03, 2
+# Most rounds of learning: where what is expected is wider than the fit, and has room for what is
+# wrong, and at the fit's own ranks, where a missing band of spectra takes many. They end when what
+# is expected moves by less than this share of what is not explained. Steps towards the cores in
+# each.
+ROUNDS, STILL, STEPS = (3, 50), 0.03, 2
+# What is expected in gaps of vectors is moved on by this share of how far the round has moved it.
+FURTHER = 0.5
 # Shares of the bandwidth before all of it: a narrow one lets go of what has bent the start. Most
-# rounds at each; and where what is expected is no wider than the fit, and has no room for what is
-# wrong.
-TIGHTENING, DOUBTING, LONG = (0.45, 0.45), 2, 15
+# rounds at each where what is expected is wider than the fit, and has room for what is wrong.
+TIGHTENING, DOUBTING = (0.45, 0.45), 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,29 +189,34 @@ class Learner:
                 # What is seen of a sample stands for what is not.
                 more = by_sample(1 / np.maximum(block.weights, LEAST), y)
                 y[lo:hi] = block.expected + block.moved * more
+                if self.of_vectors:
+                    ahead = FURTHER * (1 - block.cell_weights)
+                    y[lo:hi] += ahead * (block.expected - guess.expected[lo:hi])
         start = State(model.mean, model.factors)  # type: ignore[arg-type]
         state = swept(plain(y, n_jobs=self.n_threads), start, weights, self.centered)
         return replace(self.guess(state, y, F, squares / cells, weights), scale=guess.scale)
 
-    def best(self, guess: Guess, bandwidth: float | None, rounds: int) -> Guess:
+    def best(self, guess: Guess, bandwidth: float | None, own: bool) -> Guess:
         """Learn in rounds until what is expected no longer moves."""
-        for _ in range(rounds):
+        for _ in range(DOUBTING if bandwidth is not None and not own else ROUNDS[own]):
             before, guess = guess, self.better(guess, bandwidth)
             moved = float(np.square(guess.expected - before.expected).mean())
             if moved <= STILL * guess.noise:
                 break
         return guess
 
-    def taught(self, guess: Guess, bandwidth: float | None, rounds: int | None = None) -> Guess:
-        """Learn, with cells in doubt at a narrow bandwidth first."""
-        if bandwidth is None:
-            return self.best(guess, None, rounds or ROUNDS)
-        for share in TIGHTENING:
-            guess = self.best(guess, share * bandwidth, rounds or DOUBTING)
-        if self.of_vectors:
-            # What a wide bandwidth lets in must not widen it: the scale is that of the narrow one.
-            guess = replace(guess, scale=self.scale(guess))
-        return self.best(guess, bandwidth, rounds or DOUBTING)
+    def taught(self, guess: Guess, bandwidth: float | None, own: bool = False) -> Guess:
+        """Learn, with cells in doubt at a narrow bandwidth first.
+
+        At the fit's ``own`` ranks there is no room for what is wrong with some cells.
+        """
+        if bandwidth is not None:
+            for share in TIGHTENING:
+                guess = self.best(guess, share * bandwidth, own)
+            if self.of_vectors:
+                # What a wide one lets in must not widen it: the scale is that of the narrow one.
+                guess = replace(guess, scale=self.scale(guess))
+        return self.best(guess, bandwidth, own)
 
     def start(self, ranks: tuple[Rank, ...], bandwidth: float | None) -> Guess:
         """Return what is expected at first."""
