@@ -112,13 +112,6 @@ FAULTS = [
         "spectra",
     ),
     Fault(
-        "what is in gaps of vectors is held back",
-        "_robust/learning.py",
-        "y[lo:hi] += ahead",
-        "y[lo:hi] -= ahead",
-        "spectra",
-    ),
-    Fault(
         "the neighbours of a cell in doubt are not asked",
         "_robust/cells.py",
         "(0.0 if alone else around(T, far, edge))",
