@@ -10,7 +10,7 @@ from corrtensor._engine.arrays.source import Source
 from corrtensor._engine.passes import RawPass, ResidualPass, SweepPass
 from corrtensor._robust import completion
 from corrtensor._robust.completed import CompletedSource
-from corrtensor._robust.unseen import Unseen
+from corrtensor._robust.unseen import Hidden, Unseen
 from corrtensor.losses import Correntropy, Power
 
 SHAPES = {1: (12,), 2: (7, 6), 3: (5, 4, 3)}
@@ -49,7 +49,7 @@ def test_sums_are_those_of_whole_samples_on_the_average(order, robust):
         rng.integers(0, 4, n),
     )
     source = CompletedSource(Source(x, origin=np.zeros(shape), unit=1.0))
-    source.unseen = Unseen(rows, gaps.astype(float))
+    source.unseen = Unseen(Hidden(0.0, rows), gaps.astype(float))
     moves = np.sqrt(m * gaps).reshape(n, 1, *[1] * order) * np.concatenate([rows, -rows])
     moved = (x[:, None] + moves).reshape(-1, *shape)
     plain = Source(moved, origin=np.zeros(shape), unit=1.0)
@@ -87,7 +87,7 @@ def test_missing_blocks_bend_the_subspace_less(monkeypatch):
         whole = left_out(ct.CorrTensor((6, 6)).fit(X[:300]), X[300:])
         found.append(left_out(ct.CorrTensor((6, 6)).fit(Y), X[300:]) / whole - 1)
         with monkeypatch.context() as patch:
-            patch.setattr(completion, "hidden_by", lambda *_: None)
+            patch.setattr(completion, "hidden_by", lambda *_: completion.Hidden(0.0))
             before.append(left_out(ct.CorrTensor((6, 6)).fit(Y), X[300:]) / whole - 1)
     assert sum(found) < 0.5 * sum(before)
 
@@ -110,15 +110,45 @@ def test_residuals_are_those_of_the_completed_samples():
     assert_allclose(model.residuals_, model.residuals(Y), rtol=1e-5)
 
 
-def test_gaps_that_the_rest_tells_change_nothing(monkeypatch):
-    """Single missing cells hide no more than noise."""
+def test_gaps_that_the_rest_tells_do_not_move_the_subspace(monkeypatch):
+    """Single missing cells hide no more than noise, which is alike in all directions."""
     rng = np.random.default_rng(3)
     X = smooth(120, rng)
     Y = np.where(rng.random(X.shape) < 0.3, np.nan, X)
     model = ct.CorrTensor((6, 6)).fit(Y)
-    monkeypatch.setattr(completion, "hidden_by", lambda *_: None)
+    monkeypatch.setattr(completion, "hidden_by", lambda *_: completion.Hidden(0.0))
     for U, V in zip(model.factors_, ct.CorrTensor((6, 6)).fit(Y).factors_, strict=True):
         np.testing.assert_array_equal(U, V)
+
+
+def in_noise(n, rng, noise=0.1):
+    A, B = (np.linalg.qr(rng.normal(size=(a, 2)))[0] for a in (12, 10))
+    return A @ rng.normal(size=(n, 2, 2)) @ B.T + noise * rng.normal(size=(n, 12, 10))
+
+
+@pytest.mark.parametrize(("share", "off"), [(0.3, 0.05), (0.6, 0.1), (0.8, 0.25)])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_noise_is_that_of_whole_samples(seed, share, off):
+    """What cores follow of the cells that are seen, and what gaps hide, counts as noise, too."""
+    rng = np.random.default_rng(seed)
+    X = in_noise(600, rng)
+    model = ct.CorrTensor((2, 2)).fit(np.where(rng.random((300, 12, 10)) < share, np.nan, X[:300]))
+    whole = ct.CorrTensor((2, 2)).fit(X[:300])
+    # At 80 % it was 0.0036.
+    assert model.noise_variance_ == pytest.approx(0.01, rel=off)
+    explained = [m.explained_variance_ratio_.sum() for m in (model, whole)]
+    assert explained[0] == pytest.approx(explained[1], abs=0.5 * off)
+    # The likelihood of samples that nobody has seen hardly suffers.
+    assert whole.score(X[300:]) - model.score(X[300:]) < 15 * off
+
+
+def test_whole_samples_are_not_odd_beside_torn_ones():
+    rng = np.random.default_rng(0)
+    X = in_noise(200, rng)
+    Y = np.where(rng.random(X.shape) < 0.8, np.nan, X)
+    Y[:10] = X[:10]
+    scores = ct.CorrTensor((2, 2)).fit(Y).outlier_scores_
+    assert np.isin(scores.argsort()[-20:], np.arange(10)).sum() <= 3
 
 
 @pytest.mark.parametrize("where", ["not held", "memmap", "dask", "xarray"])
@@ -154,13 +184,13 @@ def test_bad_cells_of_others_are_not_what_gaps_hide():
 
 
 def hidden_in(Y, cells=True):
-    """Return what a missing cell is found to hide beside doubted ones."""
+    """Return the errors by which it is told what a missing cell hides."""
     seen = []
     with pytest.MonkeyPatch.context() as patch:
         made = completion.hidden_by
         patch.setattr(completion, "hidden_by", lambda *a: seen.append(made(*a)) or seen[-1])
         ct.CorrTensor((4, 4), cells=cells).fit(Y)
-    return seen[-1]
+    return seen[-1].rows
 
 
 def test_samples_in_a_row_may_miss_the_same_cells():

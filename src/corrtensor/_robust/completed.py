@@ -26,7 +26,7 @@ from corrtensor._engine.weights import times
 from corrtensor._robust.block import repaired, whole
 from corrtensor._robust.cells import GROSS, ROUGHLY, Model
 from corrtensor._robust.spread import spread_of
-from corrtensor._robust.unseen import Unseen
+from corrtensor._robust.unseen import Hidden, Unseen
 
 # Samples are taken in pieces of so many bytes.
 PIECE = 1 << 22
@@ -128,12 +128,12 @@ class CompletedSource(Source):
             self.told.add(words)
             warnings.warn(words.format(**values), UserWarning, stacklevel=10)
 
-    def settle(self, model: Model, teaching: Any, hidden: np.ndarray | None) -> None:
+    def settle(self, model: Model, teaching: Any, hidden: Hidden) -> None:
         """Complete all samples by a model from now on; those that fit into memory only once.
 
-        ``teaching`` tells what it was learned from, ``hidden`` what a missing cell hides, if it
-        matters; ``strays`` is then how far the cells of each sample stray on the average, if any is
-        in doubt.
+        ``teaching`` tells what it was learned from, ``hidden`` what a missing cell hides;
+        ``strays`` is then how far the cells of each sample stray on the average, if any is in
+        doubt.
         """
         self.cores = np.empty((self.n_samples, *model.core_shape), self.dtype)
         keep = self.inner.here and self.n_samples * self.each <= WORTH_HOLDING
@@ -148,7 +148,7 @@ class CompletedSource(Source):
                     rows[lo:hi] = x * self.unit + self.origin
         self.model, self.teaching = model, teaching
         self.held = None if rows is None else self.around(rows)
-        self.unseen = None if hidden is None else Unseen(hidden.astype(self.dtype), gaps)
+        self.unseen = Unseen(hidden.astype(self.dtype), gaps) if gaps.any() else None
 
     def beside(self, factors: Factors | None) -> np.ndarray | float:
         """Return how much larger the residuals of whole samples, or their norms, should be."""

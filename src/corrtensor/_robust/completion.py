@@ -18,12 +18,13 @@ from corrtensor._engine.arrays.source import Source, plain
 from corrtensor._engine.passes import by_sample
 from corrtensor._engine.ranks import FIRST_SHARE, Rank
 from corrtensor._engine.state import State
-from corrtensor._robust.cells import COARSELY, Model
+from corrtensor._robust.cells import COARSELY, LEAST, Model
 from corrtensor._robust.completed import CompletedSource, CoresPass
 from corrtensor._robust.isolation import Split, Splits
 from corrtensor._robust.learning import FEWEST, Guess, Learner, drawn_from
 from corrtensor._robust.search import Judge
 from corrtensor._robust.spread import SIGMA, upper
+from corrtensor._robust.unseen import Hidden
 from corrtensor._robust.verdict import Stray
 
 # Ranks beside those of the fit, as far as this share of a mode and these bytes of cores allow; and
@@ -190,12 +191,11 @@ def pull_of(learner: Learner, guess: Guess, bandwidth: float | None) -> float:
     return PULLS[best]
 
 
-def hidden_by(learner: Learner, guess: Guess, bandwidth: float | None) -> np.ndarray | None:
-    """Return what missing cells hide, if it is more than noise: a few samples tell.
+def hidden_by(learner: Learner, guess: Guess, bandwidth: float | None) -> Hidden:
+    """Return what missing cells hide: a few samples tell, and if it is much more than noise, all.
 
-    Of a sample, completed, what another one misses is hidden and told by the rest; returned are
-    the errors, scaled to one missing cell. Neighbours would not do: samples in a row may miss
-    the same cells.
+    Of a sample, completed, what another one misses is hidden and told by the rest. Neighbours would
+    not do: samples in a row may miss the same cells.
     """
     x, gone = learner.x, np.isnan(learner.x)
     gaps = np.count_nonzero(gone.reshape(len(x), -1), axis=1)
@@ -204,6 +204,7 @@ def hidden_by(learner: Learner, guess: Guess, bandwidth: float | None) -> np.nda
     y = model.complete_by(x, guess.expected, model.spread(x, guess.expected), 0).x
 
     def errors(some: slice) -> np.ndarray:
+        """Return them scaled to one missing cell."""
         which = incomplete[some]
         whole = y[other[which]]
         torn = plain(np.where(gone[which], np.nan, whole), n_jobs=learner.n_threads, missing=True)
@@ -214,9 +215,22 @@ def hidden_by(learner: Learner, guess: Guess, bandwidth: float | None) -> np.nda
         return np.where(gone[which], by_sample(share, x) * (whole - told), 0)
 
     few = slice(None, None, max(1, len(incomplete) // FEWEST))
-    if not len(incomplete) or np.square(errors(few)).sum() <= MORE * guess.noise:
-        return None
-    return errors(slice(None))
+    much = len(incomplete) and np.square(errors(few)).sum() > MORE * guess.noise
+    return Hidden(usual_error(learner, guess), errors(slice(None)) if much else None)
+
+
+def usual_error(learner: Learner, guess: Guess) -> float:
+    """Return the square by which a missing cell is missed, were it like any that is seen.
+
+    It is off by noise, which is larger than what cores leave of the cells that they were found by,
+    and by what they are off themselves.
+    """
+    seen = np.count_nonzero(~np.isnan(learner.x).reshape(len(learner.x), -1), axis=1)
+    share = (seen / learner.x[0].size)[:, None]
+    told = 1 / (share + np.broadcast_to(guess.model.prior, guess.model.core_shape).ravel())
+    followed = (share * told).sum() / max(seen.sum(), 1)
+    noise = guess.noise / max(1 - followed, LEAST)
+    return float(noise * (1 + told.sum(axis=1).mean() / learner.x[0].size))
 
 
 def apart(
@@ -260,7 +274,7 @@ def learned(
     weights: np.ndarray | None,
     bandwidth: float | None = None,
     judge: Judge | None = None,
-) -> tuple[Completion, Stray | None, np.ndarray | None]:
+) -> tuple[Completion, Stray | None, Hidden]:
     """Learn what is expected of samples from some of those that count.
 
     A group of them whose cells stray as a whole does not teach, if ``judge`` rejects it. Returned

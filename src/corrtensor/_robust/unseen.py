@@ -6,8 +6,9 @@ of whole ones (``docs/method.md``, section 13).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,14 +18,37 @@ from corrtensor._engine.products import Factors, project, row_squares
 
 
 @dataclass(frozen=True, eq=False)
-class Unseen:
-    """Errors of what was foretold in gaps, and how large the gaps of all samples are.
+class Hidden:
+    """What a missing cell hides: the square ``each``, alike in all directions.
 
-    The scatter of ``rows`` is what one missing cell hides; ``gaps`` are the cells of every sample
-    that are missing.
+    Or, if it is much, the scatter of ``rows``: errors of what was foretold in gaps.
     """
 
-    rows: np.ndarray
+    each: float
+    rows: np.ndarray | None = None
+
+    def astype(self, dtype: np.dtype) -> Hidden:
+        """Return it in the type of the blocks."""
+        return self if self.rows is None else replace(self, rows=self.rows.astype(dtype))
+
+    def unexplained(self, factors: Factors | None) -> float:
+        """Return how much of it factors do not explain; without them, all that scatters hold."""
+        if self.rows is None:
+            # Alike in all directions, it prefers none: scatters do without.
+            shapes = [U.shape for U in factors or () if U is not None]
+            return self.each * (1 - math.prod(k / a for a, k in shapes))
+        squares = row_squares(self.rows)
+        if factors is not None:
+            U = [None if V is None else V.astype(self.rows.dtype) for V in factors]
+            squares -= row_squares(project(self.rows, U))
+        return float(squares.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class Unseen:
+    """What the missing cells of samples hide, of which each sample has so many: its ``gaps``."""
+
+    hidden: Hidden
     gaps: np.ndarray
 
     def beside(self, factors: Factors | None) -> np.ndarray:
@@ -32,11 +56,7 @@ class Unseen:
 
         Without factors, their squared norms.
         """
-        hidden = row_squares(self.rows)
-        if factors is not None:
-            U = [None if V is None else V.astype(self.rows.dtype) for V in factors]
-            hidden -= row_squares(project(self.rows, U))
-        return float(hidden.sum()) * self.gaps
+        return self.hidden.unexplained(factors) * self.gaps
 
     def reduce(self, run: Callable[..., Part], task: Any, **per_sample: Any) -> Part:
         """Run a pass, and make its residuals and scatters those of whole samples."""
@@ -44,11 +64,11 @@ class Unseen:
         if isinstance(task, ResidualPass | SweepPass) and not known:
             per_sample["unseen"] = self.beside(task.at.factors)
         part = run(task, **per_sample)
-        if part.sums.second:
+        if part.sums.second and self.hidden.rows is not None:
             w = per_sample.get("weights")
             if w is None and part.log_weights:
                 w = np.exp(np.concatenate(part.log_weights) - part.sums.shift)
             gone = float(self.gaps.sum() if w is None else w @ self.gaps)
-            for n, S in task.scatters(self.rows).items():
+            for n, S in task.scatters(self.hidden.rows).items():
                 part.sums.second[n] += gone * S
         return part
