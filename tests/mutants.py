@@ -98,6 +98,20 @@ FAULTS = [
         "cells",
     ),
     Fault(
+        "few samples all count",
+        "_robust/search.py",
+        "accepted=drawn[:0]) if asked.few",
+        "accepted=drawn) if asked.few",
+        "search",
+    ),
+    Fault(
+        "what scattered gaps hide counts as explained",
+        "_robust/unseen.py",
+        "return self.each * (1",
+        "return 0 * (1",
+        "unseen",
+    ),
+    Fault(
         "learning ends before a band that is missing is told",
         "_robust/learning.py",
         "ROUNDS, STILL, STEPS = (3, 50)",

@@ -608,6 +608,33 @@ def test_few_good_samples_all_count(n):
         assert verdict_on(digits[first : first + n]).kept.all()
 
 
+@pytest.mark.parametrize("n", [20, 30, 40, 48])
+@pytest.mark.parametrize("seed", range(4))
+def test_of_few_samples_the_residuals_tell(n, seed):
+    """No group is sought among so few, but what the others do not explain has no weight."""
+    rng = np.random.default_rng([seed, n])
+    A, B = rng.normal(size=(12, 3)), rng.normal(size=(10, 3))
+    X = A @ rng.normal(size=(n, 3, 3)) @ B.T + 0.1 * rng.normal(size=(n, 12, 10))
+    good = ct.CorrTensor((3, 3)).fit(X)
+    assert_array_equal(good.weights_, 1)
+    X[: n // 10] = 10 * rng.normal(size=(n // 10, 12, 10))
+    model = ct.CorrTensor((3, 3)).fit(X)
+    assert model.weights_[: n // 10].max() < 1e-6
+    assert np.sin(subspace_angles(model.factors_[0], A)).max() < 0.02
+
+
+def test_a_stream_of_small_batches_ignores_noise():
+    rng = np.random.default_rng(0)
+    A, B = rng.normal(size=(12, 3)), rng.normal(size=(10, 3))
+    model = ct.CorrTensor((3, 3))
+    for _ in range(6):
+        X = A @ rng.normal(size=(40, 3, 3)) @ B.T + 0.1 * rng.normal(size=(40, 12, 10))
+        X[:4] = 10 * rng.normal(size=(4, 12, 10))
+        model.partial_fit(X)
+        assert model.weights_[:4].max() < 1e-6
+    assert np.sin(subspace_angles(model.factors_[0], A)).max() < 0.01
+
+
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("share", [0.05, 0.2, 0.4])
 @pytest.mark.parametrize(("rank", "columns"), [(2, 5), (3, 8), (1, 4)])

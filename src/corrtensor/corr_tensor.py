@@ -278,16 +278,16 @@ class CorrTensor(MultilinearSubspace):
         verdict: Verdict | None,
     ) -> Solution:
         state = self._first_state(source, start)
-        if verdict is None or not len(verdict.accepted):
-            return replace(solve(source, state, loss, options, prior), prior=prior)
-        state = measured(source, state)
-        assert isinstance(loss, Correntropy)  # noqa: S101
-        noise = self._least_square(state, source.dtype)
-        # What was not rejected is good, however rare its kind.
-        counting = verdict if prior is None else replace(verdict, kept=prior > 0)
-        good = counting.largest_good(state.squares, noise) * source.unit**2
-        solution = solve(source, state, replace(loss, good=good), options, prior)
-        weights = solution.weights * verdict.kept
+        if verdict is not None and len(verdict.accepted):
+            state = measured(source, state)
+            assert isinstance(loss, Correntropy)  # noqa: S101
+            noise = self._least_square(state, source.dtype)
+            # What was not rejected is good, however rare its kind.
+            counting = verdict if prior is None else replace(verdict, kept=prior > 0)
+            good = counting.largest_good(state.squares, noise) * source.unit**2
+            loss = replace(loss, good=good)
+        solution = solve(source, state, loss, options, prior)
+        weights = solution.weights if verdict is None else solution.weights * verdict.kept
         return replace(solution, weights=weights, verdict=verdict, prior=prior)
 
     @staticmethod

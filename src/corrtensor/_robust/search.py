@@ -61,8 +61,11 @@ def near(d: np.ndarray) -> np.ndarray:
 class Asked:
     """Samples that are looked at; every other one by its rough distance makes a half.
 
-    ``times`` is how many equal ones each stands for.
+    ``times`` is how many equal ones each stands for. ``few`` tells, once a group was looked for,
+    that they are too few to tell more than gross outliers.
     """
+
+    few = False
 
     def __init__(self, source: Source, away: np.ndarray, times: np.ndarray) -> None:
         self.source, self.away, self.times = source, away, times
@@ -112,6 +115,7 @@ class Asked:
         some, found = self.nearest(), None
         for first in (True, False, False):
             if self.are_few(some):
+                self.few = True
                 return self.find_roughly(least)
             metric, d = self.judged_by(some)
             splits = Splits(d, least, self.times)
@@ -322,7 +326,8 @@ def search(
                 asked = Asked(some, *how)
                 found = asked.find(least)
             if found is None:
-                return verdict
+                # Where so few cannot tell, their residuals must: by the loss.
+                return replace(verdict, accepted=drawn[:0]) if asked.few else verdict
             group = asked.judge(found[0], ranks, options)
             further = verdict.without(group, *found, source) if group.rejected else verdict
             if not group.rejected or counting @ ~further.kept > breakdown * counting.sum():
