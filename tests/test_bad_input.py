@@ -401,3 +401,20 @@ def test_the_order_of_bytes_does_not_matter():
     native, swapped = (CorrTensor((2, 2)).fit(x) for x in (X, X.astype(">f4")))
     assert native.factors_[0].dtype == swapped.factors_[0].dtype
     assert_array_equal(native.transform(X), swapped.transform(X.astype(">f4")))
+
+
+@pytest.mark.parametrize("init", [(1, 2), ("2dsvd", "2dsvd"), (None, 3)])
+def test_what_is_no_start_is_named(init, clean_images):
+    with pytest.raises(ValueError, match=r"init=.*use '2dsvd' or \(mean, factors\)"):
+        CorrTensor((2, 2), init=init).fit(clean_images)
+
+
+def test_pictures_given_to_a_method_of_vectors(clean_images):
+    with pytest.raises(ValueError, match=r"order 1 are needed.*X.reshape\(len\(X\), -1\)"):
+        make("PCA", 3).fit(clean_images)
+
+
+def test_a_bandwidth_that_no_cell_keeps(clean_images):
+    """However absurd: an answer or an error in words."""
+    model = CorrTensor((2, 2), cells=1e-9).fit(clean_images)
+    assert np.isfinite(model.mean_).all()

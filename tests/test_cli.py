@@ -1006,6 +1006,13 @@ def test_a_missing_pillow_is_a_missing_package(folder, monkeypatch):
     assert "skipped" not in said
 
 
-def test_bad_pixels_are_marked_in_reports_alone(folder):
-    told = run("outliers", folder, "--cells", expect=2)
-    assert "--cells marks bad pixels in a report: give --report" in boxed(told)
+def test_hot_pixels_make_no_picture_odd(tmp_path):
+    """With --cells those on top are the same as without hot pixels; without it they are not."""
+    X, rng = ct.datasets.load_faces().images[:100].copy(), np.random.default_rng(0)
+    X[[7, 42]], X[[33, 88], :12] = rng.random((2, 25, 25)), 1
+    np.save(tmp_path / "hot.npy", np.where(rng.random(X.shape) < 0.002, 50.0, X))
+    found = {}
+    for options in ((), ("--cells",)):
+        rows = run_json("outliers", tmp_path / "hot.npy", *options)["samples"]
+        found[options] = {row["name"] for row in rows[:4]}
+    assert found["--cells",] == {"7", "42", "33", "88"} != found[()]

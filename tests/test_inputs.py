@@ -420,6 +420,23 @@ def test_pages_of_a_tiff_file(tmp_path, compression):
         open_samples(tmp_path / "one.tif")
 
 
+@pytest.mark.parametrize("compression", [None, "zlib"])
+@pytest.mark.parametrize("inside", [(2,), (3, 2)])
+def test_channels_and_planes_of_a_tiff_file_belong_to_a_sample(tmp_path, compression, inside):
+    import tifffile
+
+    stack = np.random.default_rng(0).integers(0, 65536, (6, *inside, 9, 7), dtype=np.uint16)
+    axes = {"axes": "TCYX" if len(inside) == 1 else "TZCYX"}
+    path = tmp_path / "x.tif"
+    tifffile.imwrite(
+        path, stack, imagej=compression is None, compression=compression, metadata=axes
+    )
+    found = open_samples(path)
+    assert found.shape == stack.shape
+    assert_array_equal(found[:], stack)
+    assert_array_equal(found[2:5], stack[2:5])
+
+
 def test_frames_of_a_video(tmp_path):
     av = pytest.importorskip("av")
     frames = np.zeros((40, 32, 48, 3), np.uint8)

@@ -329,3 +329,10 @@ def test_a_table_is_an_output_and_the_help_says_so(tmp_path, scenes):
     changed = np.loadtxt(tmp_path / "y.csv", delimiter=",", skiprows=1)[:, 1:]
     assert_array_equal(table == 1, changed != scenes[0].reshape(60, -1))
     assert ".csv" in run("repair", "--help").stdout
+
+
+def test_no_mode_to_project_is_refused(tmp_path):
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(30, 6, 5)))
+    said = run("repair", tmp_path / "x.npy", "-o", tmp_path / "y.npy", "--ranks", "all", expect=2)
+    assert "--ranks all projects no mode" in said.stderr
+    assert not (tmp_path / "y.npy").exists()

@@ -252,9 +252,10 @@ class CorrTensor(MultilinearSubspace):
     def _first_state(self, source: Source, start: State) -> State:
         if isinstance(self.init, str) and self.init == "2dsvd":
             return start
-        if not (isinstance(self.init, tuple | list) and len(self.init) == 2):
+        pair = self.init if isinstance(self.init, tuple | list) and len(self.init) == 2 else ()
+        if not pair or not isinstance(pair[1], tuple | list):
             raise ValueError(f"init={self.init!r}: use '2dsvd' or (mean, factors)")
-        mean, factors = self.init
+        mean, factors = pair
         given = tuple(None if U is None else np.asarray(U, dtype=float) for U in factors)
         shapes = [None if U is None else U.shape for U in given]
         wanted = [None if U is None else U.shape for U in start.factors]

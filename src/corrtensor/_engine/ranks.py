@@ -34,10 +34,9 @@ def choose_rank(eigenvalues: np.ndarray, rule: float | str, total: float | None 
 def require_order(order: int | None, shape: tuple[int, ...]) -> None:
     """Raise a ``ValueError`` if samples do not have as many modes as are asked for."""
     if order is not None and len(shape) != order:
-        raise ValueError(
-            f"samples of order {order} are needed; these have shape {shape} "
-            "(for flattened samples, give sample_shape)"
-        )
+        flat = "flatten them by X.reshape(len(X), -1)"
+        hint = flat if order == 1 else "for flattened samples, give sample_shape"
+        raise ValueError(f"samples of order {order} are needed; these have shape {shape} ({hint})")
 
 
 def check_ranks(ranks: Any, shape: tuple[int, ...], given: str = "") -> tuple[Rank, ...]:

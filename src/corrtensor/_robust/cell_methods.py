@@ -17,7 +17,7 @@ from corrtensor._engine.ranks import Rank
 from corrtensor._engine.sharing import mark
 from corrtensor._engine.subspace_transformer import SubspaceTransformer
 from corrtensor._robust.block import Block, repaired
-from corrtensor._robust.cells import GROSS, ROUGHLY, Model
+from corrtensor._robust.cells import GROSS, ROUGHLY, Model, gross
 from corrtensor._robust.completed import CompletedSource, NewSource
 from corrtensor._robust.completion import Completion, learned
 from corrtensor._robust.learning import prior_of
@@ -203,3 +203,8 @@ class CellMethods(SubspaceTransformer):
             return (x - block.expected) / (scale.astype(x.dtype) * by_sample(block.spread, x))
 
         return self._by_cells(X, out, count)
+
+    def _gross_cells(self, X: Any) -> np.ndarray:
+        """Tell which cells are gross errors, as those that a search for outliers does not see."""
+        far = gross(self._mean) * (self._bandwidth() or math.inf)
+        return np.abs(np.asarray(self.cell_residuals(X))) > far

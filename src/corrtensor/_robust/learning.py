@@ -194,7 +194,9 @@ class Learner:
                     y[lo:hi] += ahead * (block.expected - guess.expected[lo:hi])
         start = State(model.mean, model.factors)  # type: ignore[arg-type]
         state = swept(plain(y, n_jobs=self.n_threads), start, weights, self.centered)
-        return replace(self.guess(state, y, F, squares / cells, weights), scale=guess.scale)
+        return replace(
+            self.guess(state, y, F, squares / max(cells, 1.0), weights), scale=guess.scale
+        )
 
     def best(self, guess: Guess, bandwidth: float | None, own: bool) -> Guess:
         """Learn in rounds until what is expected no longer moves."""

@@ -73,6 +73,13 @@ def parse_ranks(text: str) -> Any:
     return ranks[0] if len(ranks) == 1 else ranks
 
 
+def parse_some_ranks(text: str) -> Any:
+    """Return ranks of which one is given at least."""
+    if (ranks := parse_ranks(text)) is None:
+        raise typer.BadParameter(f"--ranks {text} projects no mode of the samples; give one a rank")
+    return ranks
+
+
 def parse_rank(part: str, text: str) -> Any:
     """Return one rank."""
     if part.lower() == "auto":

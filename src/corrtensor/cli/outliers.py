@@ -34,7 +34,7 @@ def outliers(
         float | None, typer.Option(help="Share of outliers to flag, if it is known.")
     ] = None,
     ranks: options.Ranks = USUAL,
-    cells: Annotated[bool, typer.Option("--cells", help="Mark bad pixels in reports.")] = False,
+    cells: Annotated[bool, typer.Option("--cells", help="Bad pixels make no sample odd.")] = False,
     missing: options.Missing = None,
     size: options.Size = None,
     colour: options.Colour = None,
@@ -49,8 +49,6 @@ def outliers(
     """
     voice = Voice(as_json, quiet)
     options.refuse_beside(model, ranks=ranks != USUAL, cells=cells)
-    if cells and report is None:
-        raise typer.BadParameter("--cells marks bad pixels in a report: give --report as well")
     chosen, shape = (options.parse_ranks(ranks), cells), options.parse_size(size)
     if contamination is not None and not 0 < contamination <= 0.5:
         raise typer.BadParameter(f"--contamination {contamination}: a share lies in (0, 0.5]")

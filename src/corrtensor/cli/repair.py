@@ -76,7 +76,7 @@ def repair(
             check_output_name(name, pictures=True)
         except ValueError as error:
             raise typer.BadParameter(str(error)) from None
-    chosen = None if ranks is None else options.parse_ranks(ranks)
+    chosen = None if ranks is None else options.parse_some_ranks(ranks)
     shape = options.parse_size(size)
     with exit_codes(voice), claims.claimed(inputs=[where, trained], later=files, force=force):
         model = None if trained is None else steps.load_model(trained, "repair")

@@ -25,23 +25,26 @@ SHORTEST_PAGE = 50
 
 
 class Pages:
-    """The pages of a TIFF file, one sample each."""
+    """The pages of a TIFF file: one sample each, or several, as channels or planes ``inside``."""
 
-    def __init__(self, file: Any, pages: Any) -> None:
-        self.file, self.pages = file, pages
-        self.shape, self.dtype = (len(pages), *pages[0].shape), np.dtype(pages[0].dtype)
+    def __init__(self, file: Any, pages: Any, inside: tuple[int, ...] = ()) -> None:
+        self.file, self.pages, self.each = file, pages, math.prod(inside)
+        self.shape = (len(pages) // self.each, *inside, *pages[0].shape)
+        self.dtype = np.dtype(pages[0].dtype)
         self.lock = threading.Lock()
         self.trusted: set[int] = set()
         weakref.finalize(self, file.close)
 
     def __getitem__(self, rows: slice) -> np.ndarray:
-        lo, hi, _ = rows.indices(len(self.pages))
+        lo, hi, _ = rows.indices(self.shape[0])
+        lo, hi = lo * self.each, hi * self.each
         with self.lock:
             for k in range(lo, hi):
                 if k not in self.trusted:
                     refuse_costly(self.file.filehandle, self.pages[k], k)
                     self.trusted.add(k)
-            return np.stack([self.pages[k].asarray() for k in range(lo, hi)])
+            pages = np.stack([self.pages[k].asarray() for k in range(lo, hi)])
+        return pages.reshape(-1, *self.shape[1:])
 
 
 def refuse_costly(handle: Any, page: Any, k: int) -> None:
@@ -95,7 +98,12 @@ def pages_of(file: Any, path: Path) -> Any:
         return Pages(file, file.pages)
     if len(shape) < 3 or shape == page:
         raise InputError(f"{path} holds one picture; give a folder of pictures, or several pages")
+    # Samples are along the first axis; between it and a page's own may be channels or planes.
+    inside = shape[1 : len(shape) - len(page)]
     if series.dataoffset is not None:
         dtype = series.dtype.newbyteorder(file.byteorder)
-        return np.memmap(path, dtype, "r", series.dataoffset, shape).reshape(-1, *page)
-    return Pages(file, series.pages)
+        mapped = np.memmap(path, dtype, "r", series.dataoffset, shape)
+        return mapped.reshape(shape[0], *inside, *page)
+    if len(series.pages) != shape[0] * math.prod(inside):
+        raise InputError(f"{path}: {len(series.pages)} pages do not make up {shape}")
+    return Pages(file, series.pages, inside)

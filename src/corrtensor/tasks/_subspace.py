@@ -107,20 +107,25 @@ def torn(subspace: Any, X: Any) -> np.ndarray:
 
 
 def filled(subspace: Any, X: Any) -> Any:
-    """Return samples with their missing cells filled in; what lies on disk, as it is read."""
+    """Return samples with their missing cells filled in; what lies on disk, as it is read.
+
+    So are gross errors, if the subspace has looked for bad cells: they make no odd sample.
+    """
     if not hasattr(subspace, "repair"):
         return X
     X = unmapped(X)
     if is_on_disk(X):
         return Filled(X, subspace)
     rows = torn(subspace, X)
-    gaps = np.isnan(rows)
-    return np.where(gaps, subspace.repair(X), rows) if gaps.any() else rows
+    gone = np.isnan(rows)
+    if hasattr(subspace, "cell_scale_"):
+        gone |= subspace._gross_cells(X)
+    return np.where(gone, subspace.repair(X), rows) if gone.any() else rows
 
 
 @dataclass(frozen=True, eq=False)
 class Filled(OnDisk):
-    """Samples on disk, their missing cells filled in by a subspace."""
+    """Samples on disk, filled in by a subspace as they are read."""
 
     subspace: Any
 

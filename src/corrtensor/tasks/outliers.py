@@ -59,8 +59,9 @@ class TensorOutlierDetector(OutlierMixin, BaseEstimator):
         ``None`` is ``CorrTensor()``, and with one rank fewer than entries in every mode where
         that would explain all samples completely. It is cloned and fitted to the samples,
         unless it comes as ``FrozenEstimator(subspace)``: then it is taken as it is. It tells which
-        samples may be usual, fills missing cells and makes ``residual_map``; what is measured of a
-        sample is measured of the sample itself, whatever the ranks.
+        samples may be usual, fills missing cells (and gross errors, if it looks for bad cells) and
+        makes ``residual_map``; what is measured of a sample is measured of the sample itself,
+        whatever the ranks.
     contamination : {"auto"} or float, default="auto"
         Share of the samples to flag, in (0, 0.5]. ``"auto"`` flags what good samples hardly ever
         reach: see the notes.
@@ -209,7 +210,7 @@ class TensorOutlierDetector(OutlierMixin, BaseEstimator):
 
     @by_chunks
     def _whole(self, X: Any) -> Any:
-        """Return samples with their missing cells filled in by the subspace."""
+        """Return samples as the subspace fills them in: their missing cells, and gross errors."""
         shape = getattr(self.subspace_, "sample_shape_", None)
         if shape is None:
             return X
