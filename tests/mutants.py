@@ -98,13 +98,6 @@ FAULTS = [
         "cells",
     ),
     Fault(
-        "few samples far off are left to their costs",
-        "_robust/search.py",
-        "return split.distance >= 2 * FAR or",
-        "return",
-        "search",
-    ),
-    Fault(
         "few samples all count",
         "_robust/search.py",
         "accepted=drawn[:0]) if asked.few",
@@ -201,6 +194,13 @@ FAULTS = [
         "bandwidth *= GROSS",
         "bandwidth = None",
         "cells",
+    ),
+    Fault(
+        "few samples find nothing",
+        "_robust/search.py",
+        "return self.find_roughly(least)",
+        "return None",
+        "search",
     ),
     Fault(
         "what samples vary by is an error before their cores are known",
@@ -854,6 +854,13 @@ FAULTS = [
         "_robust/search.py",
         "keeping - rejecting > least",
         "math.inf > least",
+        "search",
+    ),
+    Fault(
+        "few samples far off are left to their costs",
+        "_robust/search.py",
+        "return split.distance >= 2 * FAR or",
+        "return",
         "search",
     ),
     Fault(

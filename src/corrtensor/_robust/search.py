@@ -41,6 +41,9 @@ ALIKE, MAJORITY = 0.1, 3 / 4
 CLEARLY = math.log(1.5)
 # Fewer samples than this tell nothing about others.
 FEWEST = 10
+# Steps towards the middle of few samples (Weiszfeld): each takes a far one's pull down by as many
+# times as there are others.
+WEISZFELD = 20
 # The order of so many samples decides nothing.
 ORDERLESS = 2000
 # Bytes measured at a time.
@@ -59,7 +62,7 @@ class Asked:
     """Samples that are looked at; every other one by its rough distance makes a half.
 
     ``times`` is how many equal ones each stands for. ``few`` tells, once a group was looked for,
-    that they are too few to tell of others.
+    that they are too few to tell more than gross outliers.
     """
 
     few = False
@@ -113,7 +116,7 @@ class Asked:
         for first in (True, False, False):
             if self.are_few(some):
                 self.few = True
-                return None
+                return self.find_roughly(least)
             metric, d = self.judged_by(some)
             splits = Splits(d, least, self.times)
             apart = splits.isolated() or (splits.likeliest() if first else None)
@@ -121,6 +124,24 @@ class Asked:
                 return None
             some, found = apart.kept, (apart, metric)
         return found
+
+    def find_roughly(self, least: float) -> tuple[Split, Metric] | None:
+        """Return what is beyond doubt apart from a middle that is its own: all that few can tell.
+
+        The others must be the majority beyond chance: a half and two standard deviations.
+        """
+        n = len(self.away)
+        frame, entries = see(self.source, np.ones(n))
+        center = spatial_median(entries)
+        # What is left has no direction, and so no centre.
+        center[math.prod(U.shape[1] for U in frame.bases) :] = 0
+        metric = Metric(frame, center.astype(entries.dtype), np.ones(len(center)))
+        away = metric.distances(np.square(entries - metric.center))
+        location = float(np.median(away))
+        apart = Splits(away - location, max(least, n / 2 + math.sqrt(n))).isolated()
+        if apart is None or not apart.beyond_doubt:
+            return None
+        return apart, replace(metric, location=location)
 
     def judge(
         self, split: Split, ranks: tuple[Rank, ...], options: Options, at_all_costs: bool = True
@@ -209,6 +230,17 @@ def squares_from(place: np.ndarray, x: np.ndarray) -> np.ndarray:
             some = x[i : i + step]
             away[i : i + step] = row_squares(np.subtract(some, place, out=d[: len(some)]))
     return away
+
+
+def spatial_median(x: np.ndarray) -> np.ndarray:
+    """Return the place of the least sum of distances, which a minority moves but little."""
+    x = x.astype(np.float64)
+    place = x.mean(axis=0)
+    for _ in range(WEISZFELD):
+        away = np.sqrt(row_squares(x - place))
+        w = 1 / np.maximum(away, 1e-3 * np.median(away) + np.finfo(np.float64).tiny)
+        place = w / w.sum() @ x
+    return np.asarray(place)
 
 
 def distances_from(place: np.ndarray, source: Source) -> np.ndarray:
