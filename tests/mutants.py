@@ -200,7 +200,7 @@ FAULTS = [
         "_robust/search.py",
         "return self.find_roughly(least)",
         "return None",
-        "search",
+        "vectors",
     ),
     Fault(
         "what samples vary by is an error before their cores are known",
