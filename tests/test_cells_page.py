@@ -22,34 +22,26 @@ def test_the_page_is_what_its_records_say():
 
 # Where a bar is missed, as the page says; what comes to hold must leave the list.
 MISSED: dict[str, dict[str, set[str]]] = {
-    "ORL": {
-        "missing 20 %": {"cost"},
-        "missing 40 %": {"cost"},
-        "missing 60 %": {"cost"},
-        "missing blocks 20 %": {"cost"},
-    },
+    "ORL": {"missing blocks 20 %": {"cost"}},
     "Yale": {
         "missing 40 %": {"cost"},
         "missing 60 %": {"cost"},
         "missing blocks 20 %": {"cost", "subspace"},
         "salt and pepper 5 %": {"subspace"},
-        "salt and pepper 10 %": {"subspace"},
-    },
-    "LFW colour": {
-        "missing blocks 20 %": {"cost"},
     },
     "USPS": {"missing blocks 20 %": {"subspace"}},
+    "LFW colour": {"missing blocks 20 %": {"cost"}},
     "palms": {
         "salt and pepper 5 %": {"auc"},
         "salt and pepper 10 %": {"auc"},
         "salt and pepper 20 %": {"auc"},
     },
     "MNIST": {
-        "missing blocks 20 %": {"cost", "subspace"},
+        "nothing": {"cost"},
+        "missing blocks 20 %": {"subspace"},
         "salt and pepper 5 %": {"auc", "subspace"},
-        "salt and pepper 10 %": {"auc", "subspace"},
-        "salt and pepper 20 %": {"auc", "cost"},
-        "salt and pepper 10 %, noise images 20 %": {"cost", "subspace"},
+        "salt and pepper 10 %": {"auc", "cost", "subspace"},
+        "salt and pepper 20 %": {"auc"},
     },
     "faces 25 x 25": {
         "missing 40 %": {"subspace"},
@@ -59,13 +51,12 @@ MISSED: dict[str, dict[str, set[str]]] = {
     "digits 8 x 8": {
         "missing 60 %": {"subspace"},
         "missing blocks 20 %": {"subspace"},
-        "salt and pepper 5 %": {"auc", "subspace"},
-        "salt and pepper 10 %": {"auc"},
+        "salt and pepper 5 %": {"auc"},
+        "salt and pepper 10 %": {"auc", "subspace"},
         "salt and pepper 20 %": {"auc", "subspace"},
         "salt and pepper 10 %, noise images 20 %": {"subspace"},
     },
     "hyperspectral lines": {
-        "missing 40 %": {"cost"},
         "missing 60 %": {"cost", "subspace"},
         "missing blocks 20 %": {"cost", "subspace"},
         "salt and pepper 20 %": {"subspace"},
