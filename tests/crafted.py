@@ -273,7 +273,7 @@ def pipe_called(name: str, act: Callable[[Path], Action]) -> None:
     case(name.rpartition(".")[2], "(a pipe|no zarr store)")(make)
 
 
-for _suffix in ("npy", "npz", "mat", "h5", "zarr", "tif", "mp4"):
+for _suffix in ("npy", "npz", "mat", "h5", "zarr", "tif", "csv", "mp4"):
     pipe_called(f"x.{_suffix}", read)
 
 
@@ -321,6 +321,38 @@ def labels_of_ten_gigabytes(folder: Path) -> Action:
     with open(folder / "y.txt", "wb") as file:
         file.truncate(10 << 30)
     return read_labels(folder / "y.txt")
+
+
+# ---- tables
+
+
+@case("csv", "line 20001 is longer than")
+def a_table_whose_last_line_has_ten_gigabytes(folder: Path) -> Action:
+    with open(folder / "x.csv", "wb") as file:
+        file.write(b"1,2\n" * 20000)
+        file.truncate(10 << 30)
+    return read(folder / "x.csv")
+
+
+@case("csv", "line 1 .* has more than")
+def a_table_of_eight_million_columns(folder: Path) -> Action:
+    (folder / "x.csv").write_bytes(b"," * ((8 << 20) - 1) + b"\n")
+    return read(folder / "x.csv")
+
+
+@case("csv", "line 2 is longer than")
+def a_line_of_a_table_that_goes_on_in_quotation_marks(folder: Path) -> Action:
+    (folder / "x.csv").write_bytes(b"1,2\n" + b'"\n",' * (8 << 20))
+    return read(folder / "x.csv")
+
+
+@case("csv", "line 1, column 9: .* is no number")
+def a_table_of_wide_characters_as_long_as_it_may_be(folder: Path) -> Action:
+    line = "\U0001f600" * 7 + ","
+    for _ in range(2):
+        with open(folder / "x.csv", "a", encoding="utf-8") as file:
+            file.write(line * ((1 << 20) - 1) + "1\n")
+    return read(folder / "x.csv")
 
 
 # ---- pictures

@@ -820,6 +820,35 @@ FAULTS = [
         "        move_new(source, target)\n",
         "moving",
     ),
+    # tables as text
+    Fault(
+        "a line with a bad number is taken for names of columns",
+        "io/csv_table.py",
+        "named = any(map(is_text, names)) and not any(map(is_number, names))\n",
+        "named = any(map(is_text, names))\n",
+        "inputs",
+    ),
+    Fault(
+        "a column with some text holds names",
+        "io/csv_table.py",
+        "    if is_number(field):\n",
+        "    if False:\n",
+        "inputs",
+    ),
+    Fault(
+        "a gap and numbers are names of columns",
+        "io/csv_table.py",
+        "        and any(np.array_equal(column[1:], rows + start) for start in (0, 1))\n",
+        "",
+        "inputs",
+    ),
+    Fault(
+        "decimal commas in the first line are names of columns",
+        "io/csv_table.py",
+        "        refuse_comma(path, line, k, name)\n",
+        "        pass\n",
+        "inputs",
+    ),
     # which samples count
     Fault(
         "samples are judged by what they taught",

@@ -601,6 +601,39 @@ def test_cores_as_a_table(folder, model, tmp_path):
     assert_allclose(table.iloc[:, 2:].to_numpy().reshape(cores.shape), cores, rtol=1e-12)
 
 
+def test_a_table_from_input_to_output(tmp_path):
+    """With names, semicolons, a missing cell and two bad lines; at last with decimal commas."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 3)) @ rng.normal(size=(3, 12)) + 0.01 * rng.normal(size=(80, 12))
+    X[[5, 17]] = rng.normal(size=(2, 12)) * 6
+    frame = pd.DataFrame(X, index=[f"p{k:02d}" for k in range(80)]).add_prefix("c")
+    frame.iloc[3, 4] = np.nan
+    path, clean = tmp_path / "x.csv", tmp_path / "clean.csv"
+    frame.to_csv(path, sep=";", index_label="id", encoding="utf-8-sig")
+    said = run("outliers", path, "--csv", tmp_path / "o.csv", "--report", tmp_path / "o.html")
+    assert said.stderr == "note: column 1 ('id') read as names of samples, not as numbers\n"
+    odd = [row["name"] for row in read_table(tmp_path / "o.csv") if row["outlier"] == "1"]
+    assert sorted(odd) == ["p05", "p17"]
+    run("fit", path, "--ranks", "3", "-o", tmp_path / "m.ct")
+    run("transform", tmp_path / "m.ct", path, "-o", tmp_path / "cores.csv")
+    run("report", tmp_path / "m.ct", path, "-o", tmp_path / "p.html")
+    cores = pd.read_csv(tmp_path / "cores.csv")
+    assert cores["name"].tolist() == frame.index.tolist()
+    expected = ct.CorrTensor(3).fit(frame.to_numpy()).transform(frame.to_numpy())
+    assert_array_equal(cores[["x0", "x1", "x2"]], expected)
+    run("repair", path, "--no-cells", "--ranks", "3", "-o", clean)
+    mended = open_samples(clean)
+    seen = frame.notna().to_numpy()
+    assert mended.names == tuple(frame.index)
+    assert_array_equal(mended[:][seen], X[seen])
+    assert abs(mended[:][3, 4] - X[3, 4]) < 0.1
+    path.write_text(path.read_text("utf-8").replace(".", ","), "utf-8")
+    said = error_of(run("fit", path, "-o", tmp_path / "n.ct", expect=1))
+    assert "x.csv: line 2, column 2: " in said
+    assert "has a comma; write decimals with a point" in said
+    assert not (tmp_path / "n.ct").exists()
+
+
 def test_reconstructions_as_a_video(folder, model, tmp_path):
     pytest.importorskip("av")
     run("reconstruct", model, folder, "-o", tmp_path / "clip.mp4")

@@ -52,6 +52,28 @@ def test_mutated_files(reader):
     assert tally.tried == tally.read + tally.refused
 
 
+def tables(folder):
+    """Tables in several dialects, with names and without."""
+    X = np.random.default_rng(0).normal(size=(6, 4)).round(3)
+    lines = [",".join(map(str, row)) for row in X.tolist()]
+    named = ["id;a;b;c;d", *(f"s{k};{line.replace(',', ';')}" for k, line in enumerate(lines))]
+    quoted = ['"a\n""x""",b,c,d', *lines[:3], "1,,NA,nan"]
+    for content in (lines, named, quoted):
+        yield {"x.csv": "\n".join(content).encode("utf-8-sig")}
+    yield {"x.tsv": "\r\n".join(lines).replace(",", "\t").encode()}
+
+
+def test_mutated_tables(monkeypatch):
+    """Until the next long run they are no reader of its record."""
+    from studies.torture import reading
+
+    monkeypatch.setattr(reading, "SEEDS", {**reading.SEEDS, "table": tables})
+    monkeypatch.setattr(reading, "READERS", {**READERS, "table": reading.read_samples})
+    tally = try_files("table", 0, 600, seed=2)
+    assert not tally.failures
+    assert min(tally.read, tally.refused) > 60
+
+
 def test_a_reader_that_fails_is_found(monkeypatch):
     """The tests above can fail: by an error, by taking too long."""
     from studies.torture import reading

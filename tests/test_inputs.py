@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from PIL import Image
 
 from corrtensor import CorrTensor
-from corrtensor.io import InputError, open_labels, open_samples
+from corrtensor.io import InputError, csv_table, open_labels, open_samples
 from corrtensor.io import images as images_module
 from corrtensor.io import stack as stack_module
 
@@ -524,6 +524,177 @@ def test_what_is_no_input(tmp_path, pixels):
         open_samples(path, size=(4, 4))
     with pytest.raises(InputError, match="leave out ::a"):
         open_samples(f"{path}::a")
+
+
+def table(folder, text, suffix=".csv"):
+    """Write a table, text or bytes."""
+    path = folder / f"x{suffix}"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def numbers():
+    X = np.random.default_rng(0).normal(size=(6, 4)) * 10.0 ** np.arange(-3, 5, 2)
+    X[1, 2] = X[4, 0] = np.nan
+    return X
+
+
+@pytest.mark.parametrize("sep", [",", ";", "\t"])
+@pytest.mark.parametrize(
+    ("columns", "index"), [("abcd", None), ("abcd", range(6)), (range(4), range(6)),
+                           (range(4), "uvwxyz"), ((400, 402, 404, 406), range(1, 7))],
+)  # fmt: skip
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"quoting": 1}, {"na_rep": "NaN"}, {"na_rep": "NA"}, {"lineterminator": "\r\n"},
+     {"lineterminator": "\r"}, {"encoding": "utf-8-sig"}, {"float_format": "%+.9E"}],
+    ids=str,
+)  # fmt: skip
+def test_a_table_of_pandas_comes_back(tmp_path, sep, columns, index, options):
+    import pandas as pd
+
+    labelled = index is not None
+    frame = pd.DataFrame(numbers(), columns=list(columns), index=list(index) if labelled else None)
+    path = tmp_path / ("x.tsv" if sep == "\t" else "x.csv")
+    frame.to_csv(path, sep=sep, index=labelled, **options)
+    stack = open_samples(path)
+    assert_allclose(stack[:], numbers(), rtol=1e-9 if "float_format" in options else 0)
+    assert_array_equal(stack[2:4], stack[:][2:4])
+    assert stack.dtype == float
+    assert stack.names == (tuple(map(str, index)) if labelled else None)
+    assert stack.note == (
+        "column 1 ('') read as names of samples, not as numbers" if labelled else ""
+    )
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+@pytest.mark.parametrize("names", ["", "abcd"])
+def test_a_table_of_numpy_comes_back(tmp_path, delimiter, names):
+    header = delimiter.join(names)
+    np.savetxt(tmp_path / "x.csv", numbers(), delimiter=delimiter, header=header)
+    assert_array_equal(open_samples(tmp_path / "x.csv")[:], numbers())
+
+
+@pytest.mark.parametrize(
+    ("text", "rows", "names"),
+    [
+        # names of samples: called so, or text alone
+        ("id,a\n7,1\n9,2\n", [[1], [2]], ("7", "9")),
+        (" ID ,a\n7,1\n9,2\n", [[1], [2]], ("7", "9")),
+        ("Unnamed: 0,a\n0,1\n1,2\n", [[1], [2]], ("0", "1")),
+        ("sample,name,x0\n0,b.png,1\n1,c.png,2\n", [[1], [2]], ("b.png", "c.png")),
+        ("u,1,2\nv,3,4\n", [[1, 2], [3, 4]], ("u", "v")),
+        ("when,a\n2026-01-01,1\n2026-01-02,2\n", [[1], [2]], ("2026-01-01", "2026-01-02")),
+        ("001_1,1\n001_2,2\n", [[1], [2]], ("001_1", "001_2")),
+        ("name,400,402\nu,1,2\nv,3,4\n", [[1, 2], [3, 4]], ("u", "v")),
+        ("id,400,402\n5,1,2\n6,3,4\n", [[1, 2], [3, 4]], ("5", "6")),
+        # the same twice, or missing: they tell no samples apart
+        ("kind,a\nu,1\nu,2\n", [[1], [2]], None),
+        ("name,a\nu,1\n,2\n", [[1], [2]], None),
+        # what may be numbers is numbers
+        ("time,a\n0,5\n1,6\n", [[0, 5], [1, 6]], None),
+        ("0,1,2\n5,6,7\n", [[0, 1, 2], [5, 6, 7]], None),
+        (",0,1\n0,5,6\n2,7,8\n", [[np.nan, 0, 1], [0, 5, 6], [2, 7, 8]], None),
+        (",5\n0,6\n", [[np.nan, 5], [0, 6]], None),
+        ("NA\n0\n1\n2\n", [[np.nan], [0], [1], [2]], None),
+        ("u,,5\nv,0,6\nw,1,7\n", [[np.nan, 5], [0, 6], [1, 7]], ("u", "v", "w")),
+        ("1,2\n", [[1, 2]], None),
+        ("id\n1\n2\n", [[1], [2]], None),
+        # lines, spaces, missing cells
+        ('a, "b"\n1, 2 \n\n 3,\t4\n', [[1, 2], [3, 4]], None),
+        ('u , "1"\nv , "2"\n', [[1], [2]], ("u", "v")),
+        ("a;1\tb\n1\t2\n", [[1, 2]], None),
+        ("a,b\n,1\n n/a ,#N/A\n", [[np.nan, 1], [np.nan, np.nan]], None),
+        ('"a;b\nc","d""e"\n"1","2"\n', [[1, 2]], None),
+        ("\n\n1;2\n", [[1, 2]], None),
+        ("\ufeff1,2\n3,4", [[1, 2], [3, 4]], None),
+        ("1e3,-inf\n.5,+2\n", [[1000, -np.inf], [0.5, 2]], None),
+        ("m\xb2,b\n1,2\n".encode("latin-1"), [[1, 2]], None),
+    ],
+)
+def test_what_is_a_number_in_a_table(tmp_path, text, rows, names):
+    stack = open_samples(table(tmp_path, text))
+    assert_array_equal(stack[:], np.array(rows, float))
+    assert stack.names == names
+
+
+def test_a_note_says_which_columns_are_names(tmp_path):
+    """And nothing is said where all are numbers."""
+    said = "read as names of samples, not as numbers"
+    both = open_samples(table(tmp_path, "sample,kind,x0\n0,a,1\n1,b,2\n"))
+    assert both.note == f"columns 1 ('sample'), 2 ('kind') {said}"
+    assert open_samples(table(tmp_path, "u,1,2\nv,3,4\n")).note == f"column 1 {said}"
+    assert open_samples(table(tmp_path, "a,b,c\n1,2,3\n")).note == ""
+
+
+def test_samples_in_the_columns_of_a_table(tmp_path):
+    stack = open_samples(table(tmp_path, "id,a,b,c\nu,1,2,3\nv,4,5,6\n"), axis=-1)
+    assert_array_equal(stack[:], [[1, 4], [2, 5], [3, 6]])
+    assert stack.names is None
+    assert open_samples(tmp_path / "x.csv", axis=-2).names == ("u", "v")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "is empty"),
+        ("\n\n", "is empty"),
+        ("\ufeff", "is empty"),
+        ("a,b\n", "names of columns alone, and no samples"),
+        ("id\n", "names of columns alone, and no samples"),
+        ("a,b\n1,2\n\n3,x\n", "line 4, column 2: 'x' is no number; an empty field is a missing"),
+        ("1,2,u\n3,4,v\n", "line 1, column 3: 'u' is no number; .* names stand in first columns"),
+        ("1.0,u,3\n4,5,6\n", "line 1, column 2: 'u' is no number"),
+        ("n.d.,2,3\n1,2,3\n", "line 1, column 1: 'n.d.' is no number"),
+        ("a,b\nn.d.,2\n1,3\n", "line 3, column 1: '1' is a number, but 'n.d.' above it is none"),
+        ("a,b\nm,s\n1,3\n", "line 2, column 2: 's' is no number"),
+        ("a\n1_0\n", "line 2, column 1: '1_0' is no number"),
+        ("1 2\n3 4\n", "'3 4' is no number; numbers stand between commas, semicolons or tabs"),
+        ('"a\nb",c\n1,2\n3,x\n', "line 4, column 2: 'x' is no number"),
+        ("a,b\n1,2\n3,4,5\n", "line 3 has another number of fields, 3, than the first line, 2"),
+        ("1,2\n3\n", "line 2 has another number of fields, 1, than the first line, 2"),
+        ("1,5;2,3\n", "line 1, column 1: '1,5' has a comma; write decimals with a point"),
+        ("1,5;2,3\n1;2\n", "line 1, column 1: '1,5' has a comma"),
+        ("a;b\n1,5;2\n", "line 2, column 1: '1,5' has a comma"),
+        ("a;b\n1;2,3e-4\n", "line 2, column 2: '2,3e-4' has a comma"),
+        ("a;b;c\nu;1;2\n-1,5;1;2\n", "line 3, column 1: '-1,5' has a comma"),
+        ('"1,234.5",2\n', "line 1, column 1: '1,234.5' has a comma; .* nothing between thousands"),
+        ("a;b\n1.234.567,5;2\n", "line 2, column 1: '1.234.567,5' has a comma"),
+        ('a,b\n1,2\n"3,4\n5,6\n', "line 3 cannot be read: unexpected end of data"),
+        ('a,b\n1,"2"3\n', "line 2 cannot be read: ',' expected after"),
+        ('"' + "a" * 200_000 + '",b\n1,2\n', "line 1 cannot be read: field larger than"),
+        ("1," + "a" * 1000 + "\n", "column 2: 'a{40}' is no number"),
+        (b"\x89PNG\r\n\x1a\n\0\0", "is no text in UTF-8; save it"),
+        ("1,2\n3,4\n".encode("utf-16"), "is no text in UTF-8; save it"),
+        (b"1,2\n3,\xe9\n", r"line 2, column 2: '\\udce9' is no number"),
+        (b"1,2\n" * 20_000 + b"3,\0\n", r"line 20001, column 2: '\\x00' is no number"),
+    ],
+)
+def test_what_is_wrong_with_a_table(tmp_path, text, said):
+    with pytest.raises(InputError, match=f"^{re.escape(str(tmp_path))}/x.csv:? .*{said}"):
+        open_samples(table(tmp_path, text))
+
+
+def test_lines_have_a_bound_and_files_have_none(tmp_path, monkeypatch):
+    monkeypatch.setattr(csv_table, "LONGEST_LINE", 12)
+    monkeypatch.setattr(csv_table, "MOST_FIELDS", 3)
+    rows = ["100,200,300"] * 50
+    assert open_samples(table(tmp_path, "\n".join(rows))).shape == (50, 3)
+    for long in ("100,200,3000", "1,2,3,4", '"1\n",2,"\n\n\n\n"'):
+        with pytest.raises(InputError, match="line 51 is longer than 12 characters"):
+            open_samples(table(tmp_path, "\n".join([*rows, long, ""])))
+
+
+def test_what_is_no_way_to_open_a_table(tmp_path):
+    path = table(tmp_path, "1,2\n3,4\n", ".TSV")
+    with pytest.raises(InputError, match="line 1, column 1: '1,2' has a comma"):
+        open_samples(path)
+    with pytest.raises(InputError, match="leave out ::a"):
+        open_samples(f"{path}::a")
+    with pytest.raises(InputError, match="only a folder of images or a video can be resized"):
+        open_samples(path, size=(2, 2))
+    with pytest.raises(InputError, match="no axis 2"):
+        open_samples(table(tmp_path, "1,2\n"), axis=2)
 
 
 def test_labels_from_text_and_arrays(tmp_path):

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 WHAT = (
-    "Folder of images, or a .npy, .npz, .mat, .h5, .zarr, multi-page .tif or video file; "
+    "Folder of images, or a .npy, .npz, .mat, .h5, .zarr, .csv, multi-page .tif or video file; "
     "FILE::NAME chooses an array in it."
 )
 Input = Annotated[str, typer.Argument(metavar="INPUT", help=WHAT, show_default=False)]

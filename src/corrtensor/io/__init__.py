@@ -1,4 +1,4 @@
-"""Samples from files: folders of images, array files, multi-page TIFF, video; and into files.
+"""Samples from files: folders of images, arrays, tables, multi-page TIFF, video; and into files.
 
 Model files are read and written here, too.
 """

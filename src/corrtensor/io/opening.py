@@ -19,6 +19,7 @@ from corrtensor.io.arrays import (
     open_npz,
     open_zarr,
 )
+from corrtensor.io.csv_table import TABLE_SUFFIXES, open_table, read_table
 from corrtensor.io.images import IMAGE_SUFFIXES, count_frames, open_folder
 from corrtensor.io.stack import InputError, Progress, Stack, turned
 from corrtensor.io.tiff import open_tiff
@@ -33,7 +34,11 @@ LONGEST_LABEL = 1 << 12
 
 # What opens a file by its ending: one of several arrays by its name, or the only one.
 NAMED = {".npz": open_npz, **dict.fromkeys(HDF5_SUFFIXES, open_hdf5), ".zarr": open_zarr}
-PLAIN = {".npy": open_npy, **dict.fromkeys(TIFF_SUFFIXES, open_tiff)}
+PLAIN = {
+    ".npy": open_npy,
+    **dict.fromkeys(TIFF_SUFFIXES, open_tiff),
+    **dict.fromkeys(TABLE_SUFFIXES, open_table),
+}
 SUFFIXES = (*PLAIN, ".mat", *NAMED, *VIDEO_SUFFIXES)
 
 
@@ -59,7 +64,8 @@ def open_samples(
     ----------
     where : path-like
         A folder of images; or a ``.npy``, ``.npz``, ``.mat``, HDF5, zarr, multi-page TIFF or
-        video file. ``file::name`` chooses an array of several.
+        video file; or a table of numbers, ``.csv`` or ``.tsv``, with one sample in every line.
+        ``file::name`` chooses an array of several.
     size : (int, int), default=None
         Height and width that images and frames are resized to.
     colour : bool, default=None
@@ -72,8 +78,8 @@ def open_samples(
     Returns
     -------
     stack : Stack
-        Slices are read when they are asked for. All in memory is only an array from ``.mat`` of
-        version 5, or from a compressed ``.npz`` in Fortran order.
+        Slices are read when they are asked for. All in memory is only a table, or an array from
+        ``.mat`` of version 5, or from a compressed ``.npz`` in Fortran order.
 
     Examples
     --------
@@ -101,6 +107,12 @@ def open_samples(
         return Stack(checked(open_video(path, size, colour), where, path))
     if size is not None or colour is not None:
         raise InputError(f"{path}: only a folder of images or a video can be resized or recoloured")
+    if suffix in TABLE_SUFFIXES and name is None:
+        table = read_table(path)
+        numbers = turned(table.numbers, axis, path)
+        # They are names of lines, not of columns.
+        names = None if axis % 2 else table.names
+        return Stack(checked(numbers, where, path), names, note=table.note)
     return Stack(checked(open_array(path, name, axis), where, path))
 
 
