@@ -32,6 +32,49 @@ class Fault:
 
 
 FAULTS = [
+    # outlying samples beside gaps and bad cells
+    Fault(
+        "before the search: outlying samples own what is put into gaps",
+        "_robust/learning.py",
+        "return learner if searched else replace(learner, weights=w * learner.tame())",
+        "return learner",
+        "doubt",
+    ),
+    Fault(
+        "doubted cells cost nothing",
+        "_robust/cells.py",
+        "DEAREST = math.sqrt(2)",
+        "DEAREST = 0.0",
+        "doubt",
+    ),
+    Fault(
+        "doubted cells of new samples cost nothing",
+        "_robust/completed.py",
+        "if isinstance(self.task, ResidualPass):",
+        "if False:",
+        "doubt",
+    ),
+    Fault(
+        "samples that are bad everywhere count",
+        "_robust/completed.py",
+        "good = self.trust >= TRUSTED",
+        "good = self.trust >= 0",
+        "doubt",
+    ),
+    Fault(
+        "how far cells stray at a place is told by the bad third",
+        "_robust/spread.py",
+        "MOST = 3.0",
+        "MOST = 1e9",
+        "doubt",
+    ),
+    Fault(
+        "noise is what doubted cells cost",
+        "_engine/likelihood.py",
+        "self.residuals_ - source.unit**2 * cost, math",
+        "self.residuals_ - 0 * source.unit**2 * cost, math",
+        "doubt",
+    ),
     # what completed samples hide
     Fault(
         "hidden: residuals leave it out",

@@ -133,8 +133,8 @@ def test_the_objective_never_rises(make_samples, ranks_of, order, share, cells, 
     assert len(model.objective_) == 30
     assert np.diff(model.objective_).max() <= 1e-12 * model.objective_[0]
     # It is the objective of the completed samples.
-    rough = X if not (share or cells) else completed_for_a_fit(model, X)
-    s = squares_left(model, rough)
+    rough, cost = (X, 0) if not (share or cells) else completed_for_a_fit(model, X)
+    s = squares_left(model, rough) + cost
     assert_allclose(model.residuals_, s, rtol=1e-5, atol=1e-7 * s.max())
     assert_allclose(model.residuals(X), model.residuals_, rtol=1e-6, atol=1e-8 * s.max())
     kept = model.weights_ > 0
@@ -144,9 +144,16 @@ def test_the_objective_never_rises(make_samples, ranks_of, order, share, cells, 
 
 
 def completed_for_a_fit(model, X):
-    """Return samples as a fit sees them."""
+    """Return samples as a fit sees them, and what their doubted cells cost."""
     expected = replace(model.completion_.model(model.mean_, 1.0, X.dtype), accuracy=ROUGHLY)
-    return model.mean_ + expected.found(X - model.mean_)[1].x
+    block = expected.found(X - model.mean_)[1]
+    cost = np.zeros(len(X))
+    if model.cells:
+        limit = 2**0.5 * np.square(model.completion_.bandwidth * model.cell_scale_)
+        for i, weights in enumerate(block.cell_weights):
+            doubted = 1 - weights[~np.isnan(X[i])]
+            cost[i] = block.spread[i] ** 2 * (doubted * limit[~np.isnan(X[i])]).sum()
+    return model.mean_ + block.x, cost
 
 
 def squares_left(model, X):

@@ -49,7 +49,7 @@ def test_sums_are_those_of_whole_samples_on_the_average(order, robust):
         rng.integers(0, 4, n),
     )
     source = CompletedSource(Source(x, origin=np.zeros(shape), unit=1.0))
-    source.unseen = Unseen(Hidden(0.0, rows), gaps.astype(float))
+    source.unseen = Unseen(Hidden(0.0, rows), gaps.astype(float), np.zeros(len(gaps)))
     moves = np.sqrt(m * gaps).reshape(n, 1, *[1] * order) * np.concatenate([rows, -rows])
     moved = (x[:, None] + moves).reshape(-1, *shape)
     plain = Source(moved, origin=np.zeros(shape), unit=1.0)

@@ -229,9 +229,9 @@ class CorrTensor(MultilinearSubspace):
             raise ValueError(f"breakdown={share!r} must lie from 0 to 0.5")
         if self.scale != "auto":
             self._complete(source, ranks, sample_weight)
-            return sample_weight, None
+            return self._trusted(source, sample_weight), None
         # What is missing must look like the rest before samples are compared.
-        self._complete(source, ranks, sample_weight, doubt=False)
+        self._complete(source, ranks, sample_weight, searched=False)
         known = {} if source.memory is None else source.memory
         verdict = known.get("verdict") or search(
             source, ranks, options, sample_weight, float(share)
@@ -247,7 +247,12 @@ class CorrTensor(MultilinearSubspace):
             assert isinstance(source, CompletedSource)  # noqa: S101
             verdict = verdict.without_strays(stray, source.strays)
             prior = times(verdict.kept.astype(float), sample_weight)
-        return prior, verdict
+        return self._trusted(source, prior), verdict
+
+    @staticmethod
+    def _trusted(source: Source, prior: np.ndarray | None) -> np.ndarray | None:
+        """Return how much samples may count: not at all if hardly any of their cells does."""
+        return source.trusted(prior) if isinstance(source, CompletedSource) else prior
 
     def _first_state(self, source: Source, start: State) -> State:
         if isinstance(self.init, str) and self.init == "2dsvd":

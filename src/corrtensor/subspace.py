@@ -268,8 +268,7 @@ class MultilinearSubspace(CallbackSupportMixin, PartialFit, CellMethods):
             self._keep(solution, as_float(np.dtype(X.dtype)))
             counted = times(solution.weights, weight)
             squares = self._learn_cores(source, counted, solution.state.energies)
-            self._learn_variances(squares, counted)
-            self.residuals_ = self.residuals_ - source.unit**2 * source.beside(self._factors)
+            self._learn_variances(source, squares, counted)
         return solution
 
     def _solve(self, source: Source, weight: np.ndarray | None, options: Options) -> Solution:

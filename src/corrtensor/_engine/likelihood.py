@@ -68,9 +68,12 @@ class Likelihood(SubspaceTransformer):
         measured = source.reduce(ScorePass(self._factors, model, source.unit, source.dtype))
         return np.concatenate(measured.squares)
 
-    def _learn_variances(self, squares: np.ndarray, weights: np.ndarray) -> None:
-        entries = math.prod(self.sample_shape_)
-        self._keep_variances(explained(squares, self.residuals_, weights, entries))
+    def _learn_variances(self, source: Source, squares: np.ndarray, weights: np.ndarray) -> None:
+        """Learn them from samples as they should be; residuals are then of what they show."""
+        cost, beside = source.cost, source.beside(self._factors)
+        s, entries = self.residuals_ - source.unit**2 * cost, math.prod(self.sample_shape_)
+        self._keep_variances(explained(squares, s, weights, entries))
+        self.residuals_ = s + source.unit**2 * (cost - beside)
 
     def _keep_variances(self, found: Explained) -> None:
         self.explained_variance_, self.noise_variance_ = found.cores, found.noise

@@ -34,6 +34,11 @@ class Block(NamedTuple):
     trust: np.ndarray
 
     @property
+    def gaps(self) -> np.ndarray:
+        """How many cells of each sample are missing."""
+        return np.count_nonzero(self.missing.reshape(len(self.missing), -1), axis=1)
+
+    @property
     def x(self) -> np.ndarray:
         """The completed samples."""
         return self.expected + self.moved

@@ -74,24 +74,24 @@ class CellMethods(SubspaceTransformer):
         source: Source,
         ranks: tuple[Rank, ...],
         weight: np.ndarray | None,
-        doubt: bool = True,
+        searched: bool = True,
         judge: Judge | None = None,
     ) -> Stray | None:
         """Learn what is expected of samples that miss cells, and complete them by it.
 
-        Without ``doubt`` only gross errors among the cells are moved. With it, the cells of a group
-        of samples may stray as a whole: ``judge`` then decides on it.
+        Before they are ``searched`` for outliers only gross errors among the cells are moved. Then
+        the cells of a group of samples may stray as a whole: ``judge`` decides on it.
         """
         bandwidth = self._bandwidth()
-        if not isinstance(source, CompletedSource) or not (source.gaps or (doubt and bandwidth)):
+        if not isinstance(source, CompletedSource) or not (source.gaps or (searched and bandwidth)):
             return None
-        if bandwidth is not None and not doubt:
+        if bandwidth is not None and not searched:
             bandwidth *= GROSS
         alike = weight is None or bool((weight == 1).all())
         teaching = mark(None if alike else weight), bandwidth
         if source.teaching == teaching:
             return None
-        made, stray, hidden = learned(source, ranks, weight, bandwidth, judge)
+        made, stray, hidden = learned(source, ranks, weight, bandwidth, searched, judge)
         self.completion_ = made
         source.settle(made.model(source.origin, source.unit, source.dtype), teaching, hidden)
         if made.scale is not None:

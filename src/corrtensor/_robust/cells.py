@@ -21,6 +21,8 @@ from corrtensor._robust.spread import SIGMA, around, upper
 
 # The loss of a cell is its square up to here, in squared bandwidths: the cap of section 3.2.
 EDGE = 1 / math.sqrt(2)
+# What a cell of no weight costs, in squared bandwidths: the limit of the same loss.
+DEAREST = math.sqrt(2)
 # From here on a cell weighs nothing, in squared bandwidths.
 FARTHEST = 30.0
 # Residuals of neighbours go together: so many cells tell as much as one of white noise would.
@@ -216,6 +218,18 @@ class Model:
         sample = np.repeat(np.arange(n), np.diff(first))
         R.reshape(-1)[doubted] *= v
         return np.bincount(sample, 1 - v, minlength=n), doubted, v
+
+    def cost_of(self, block: Block) -> np.ndarray:
+        """Return what the doubted cells of each sample cost, by which a residual is larger.
+
+        A cell of no weight costs as much as the loss of a cell can: how far off it is does not
+        matter, but that it is.
+        """
+        if self.width is None:
+            return np.zeros(len(block.spread))
+        sample, cell = np.divmod(block.doubted, self.m.size)
+        squares = (1 - block.trust) * np.square(self.width.reshape(-1)[cell])
+        return DEAREST * np.square(block.spread) * np.bincount(sample, squares, len(block.spread))
 
     def doubts(self, x: np.ndarray) -> bool:
         """Tell whether cells of a block are missing, or may be bad."""

@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from corrtensor._engine.arrays.origin import choose_pilots, usual
 from corrtensor._engine.arrays.source import WORTH_HOLDING, Source
-from corrtensor._engine.passes import Blocks, Part, checked_squares
+from corrtensor._engine.passes import Blocks, Part, ResidualPass, checked_squares
 from corrtensor._engine.products import Factors
 from corrtensor._engine.shapes import refuse_infinite
 from corrtensor._engine.weights import times
@@ -30,6 +30,8 @@ from corrtensor._robust.unseen import Hidden, Unseen
 
 # Samples are taken in pieces of so many bytes.
 PIECE = 1 << 22
+# A cell of less weight is in doubt; a sample whose cells weigh less on the average tells nothing.
+TRUSTED = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,26 +51,65 @@ class CompletedPass:
         return self.task(made(), **per_sample)
 
 
+class Found(NamedTuple):
+    """What is found of the samples from one place to another, for each of them.
+
+    Its core, how far its cells stray, how many of them are missing, what those in doubt cost, how
+    much one that is seen counts on the average; if asked, the sample completed by its core.
+    """
+
+    lo: int
+    hi: int
+    cores: np.ndarray
+    strays: np.ndarray | float
+    gaps: np.ndarray
+    cost: np.ndarray
+    trust: np.ndarray
+    whole: np.ndarray | None
+
+
 @dataclass(frozen=True, eq=False)
 class CoresPass:
-    """The cores of samples, how far their cells stray, and how many are missing.
-
-    All with their places; nothing strays where none is in doubt. If asked, also the samples
-    completed by their cores.
-    """
+    """The cores of samples, and what else is found with them."""
 
     model: Model
     whole: bool
 
-    def __call__(self, blocks: Blocks) -> list[tuple[int, int, np.ndarray, Any, np.ndarray, Any]]:
+    def __call__(self, blocks: Blocks) -> list[Found]:
         """Find them in one chunk."""
         done = []
         for lo, hi, x in blocks:
             Z, block = self.model.found(x, lo)
-            away = None if self.model.width is None else self.model.strays(x, block.expected)
-            gaps = np.count_nonzero(block.missing.reshape(len(x), -1), axis=1)
-            done.append((lo, hi, Z, away, gaps, block.x if self.whole else None))
+            away = -np.inf if self.model.width is None else self.model.strays(x, block.expected)
+            gaps, cells = block.gaps, math.prod(x.shape[1:])
+            trust = block.weights * cells / np.maximum(cells - gaps, 1)
+            rows = block.x if self.whole else None
+            done.append(Found(lo, hi, Z, away, gaps, self.model.cost_of(block), trust, rows))
         return done
+
+
+@dataclass(frozen=True, eq=False)
+class NewPass:
+    """A pass over new samples as they are completed; residuals grow by what doubted cells cost."""
+
+    task: Any
+    model: Model
+
+    def __call__(self, blocks: Blocks, **per_sample: Any) -> Any:
+        """Run the pass on one chunk."""
+        cost: list[Any] = []
+
+        def made() -> Iterator[tuple[int, int, np.ndarray]]:
+            for lo, hi, x in blocks:
+                whole = not self.model.doubts(x)
+                block = None if whole else self.model.found(x, lo)[1]
+                cost.append(0.0 if block is None else self.model.cost_of(block))
+                yield lo, hi, x if block is None else block.x
+
+        part = self.task(made(), **per_sample)
+        if isinstance(self.task, ResidualPass):
+            part.squares = [s + more for s, more in zip(part.squares, cost, strict=True)]
+        return part
 
 
 def shares(blocks: Blocks, doubtful: bool) -> tuple[np.ndarray, Any]:
@@ -119,6 +160,7 @@ class CompletedSource(Source):
         self.held: Source | None = None
         self.teaching: Any = None
         self.unseen: Unseen | None = None
+        self.trust = np.ones(self.n_samples)
         self.told: set[str] = set()
         self.cores = np.zeros((self.n_samples, 0), self.dtype) if cores is None else cores
 
@@ -138,21 +180,32 @@ class CompletedSource(Source):
         self.cores = np.empty((self.n_samples, *model.core_shape), self.dtype)
         keep = self.inner.here and self.n_samples * self.each <= WORTH_HOLDING
         rows = np.empty((self.n_samples, *self.sample_shape), self.dtype) if keep else None
-        self.strays, gaps = np.full(self.n_samples, -np.inf), np.empty(self.n_samples)
+        self.strays, self.trust, gaps, cost = np.empty((4, self.n_samples))
         for part in self.inner.map(CoresPass(replace(model, accuracy=ROUGHLY), keep)):
-            for lo, hi, Z, away, gone, x in part:
-                self.cores[lo:hi], gaps[lo:hi] = Z, gone
-                if away is not None:
-                    self.strays[lo:hi] = away
+            for found in part:
+                at = slice(found.lo, found.hi)
+                self.cores[at], gaps[at], cost[at] = found.cores, found.gaps, found.cost
+                self.strays[at], self.trust[at] = found.strays, found.trust
                 if rows is not None:
-                    rows[lo:hi] = x * self.unit + self.origin
+                    rows[at] = found.whole * self.unit + self.origin
         self.model, self.teaching = model, teaching
         self.held = None if rows is None else self.around(rows)
-        self.unseen = Unseen(hidden.astype(self.dtype), gaps) if gaps.any() else None
+        known = not gaps.any() and not cost.any()
+        self.unseen = None if known else Unseen(hidden.astype(self.dtype), gaps, cost)
 
     def beside(self, factors: Factors | None) -> np.ndarray | float:
         """Return how much larger the residuals of whole samples, or their norms, should be."""
         return 0.0 if self.unseen is None else self.unseen.beside(factors)
+
+    def trusted(self, weight: np.ndarray | None) -> np.ndarray | None:
+        """Return weights of the samples: none of one that is bad almost everywhere."""
+        good = self.trust >= TRUSTED
+        return weight if good.all() else times(good.astype(float), weight)
+
+    @property
+    def cost(self) -> np.ndarray | float:
+        """What the doubted cells of each sample add to its squared residual."""
+        return 0.0 if self.unseen is None else self.unseen.cost
 
     @property
     def each(self) -> int:
@@ -227,6 +280,10 @@ class NewSource(Source):
             for start, stop, x in blocks:
                 whole = not self.model.doubts(x)
                 yield start, stop, x if whole else self.model.found(x, start)[1].x
+
+    def reduce(self, task: Callable[..., Part], **per_sample: np.ndarray | None) -> Part:
+        """Run a pass over the samples as they are completed."""
+        return self.inner.reduce(NewPass(task, self.model), **per_sample)
 
 
 def completed(

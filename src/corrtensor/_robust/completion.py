@@ -19,7 +19,7 @@ from corrtensor._engine.passes import by_sample
 from corrtensor._engine.ranks import FIRST_SHARE, Rank
 from corrtensor._engine.state import State
 from corrtensor._robust.cells import COARSELY, LEAST, Model
-from corrtensor._robust.completed import CompletedSource, CoresPass
+from corrtensor._robust.completed import TRUSTED, CompletedSource, CoresPass
 from corrtensor._robust.isolation import Split, Splits
 from corrtensor._robust.learning import FEWEST, Guess, Learner, drawn_from
 from corrtensor._robust.search import Judge
@@ -43,8 +43,6 @@ MORE = 2.0
 # It is told of samples so far away in their row, as a share of it: the golden section meets no
 # period of it.
 AWAY = (3 - math.sqrt(5)) / 2
-# A cell of less weight is in doubt.
-TRUSTED = 0.5
 # Bandwidth of a cell in robust standard deviations.
 BANDWIDTH = 4.0
 # With more than half as many numbers in a core as there are cells, the fit follows the larger part
@@ -209,7 +207,7 @@ def hidden_by(learner: Learner, guess: Guess, bandwidth: float | None) -> Hidden
         whole = y[other[which]]
         torn = plain(np.where(gone[which], np.nan, whole), n_jobs=learner.n_threads, missing=True)
         told = np.concatenate(
-            [rows[-1] for part in torn.map(CoresPass(simple, True)) for rows in part]
+            [found.whole for part in torn.map(CoresPass(simple, True)) for found in part]
         )
         share = np.sqrt(learner.weights[which] / (learner.weights[which] @ gaps[which]))
         return np.where(gone[which], by_sample(share, x) * (whole - told), 0)
@@ -273,14 +271,16 @@ def learned(
     ranks: tuple[Rank, ...],
     weights: np.ndarray | None,
     bandwidth: float | None = None,
+    searched: bool = True,
     judge: Judge | None = None,
 ) -> tuple[Completion, Stray | None, Hidden]:
     """Learn what is expected of samples from some of those that count.
 
-    A group of them whose cells stray as a whole does not teach, if ``judge`` rejects it. Returned
-    are also that group, and what missing cells hide.
+    Unless they were ``searched`` for outliers, these must not own it. A group of them whose cells
+    stray as a whole does not teach, if ``judge`` rejects it. Returned are also that group, and what
+    missing cells hide.
     """
-    learner, shape = drawn_from(source, ranks, weights), source.sample_shape
+    learner, shape = drawn_from(source, ranks, weights, searched), source.sample_shape
     own = numbers_of(learner, ranks, bandwidth is not None)
     core = tuple(a if k is None else k for a, k in zip(shape, own, strict=True))
     if bandwidth is not None and math.prod(core) > MOST_NUMBERS * math.prod(shape):

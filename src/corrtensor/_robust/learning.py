@@ -21,13 +21,15 @@ from corrtensor._engine.solver import narrowed, next_state
 from corrtensor._engine.start import spectral
 from corrtensor._engine.state import State
 from corrtensor._engine.threads import single_blas
-from corrtensor._robust.block import Block, whole
+from corrtensor._robust.block import Block, clear, whole
 from corrtensor._robust.cells import CACHED, CORRELATED, LEAST, Model, gross
 from corrtensor._robust.completed import CompletedSource
 from corrtensor._robust.spread import spread_of
 
 # Samples, and bytes of them, from which it is learned; the fewest.
 DRAWN, DRAWN_BYTES, FEWEST = 500, 1 << 25, 20
+# Before outliers are sought, no sample counts for more than one of so many times the usual square.
+FAR = 4.0
 # The most that an entry of a core may cost beside a cell.
 DEAREST = 1e3
 # Most rounds of learning: where what is expected is wider than the fit, and has room for what is
@@ -155,6 +157,17 @@ class Learner:
             return guess.model
         return guess.model.doubting(self.scale(guess), bandwidth)
 
+    def tame(self) -> np.ndarray:
+        """Return weights by which a sample that is far off counts as one that is just off."""
+        away = np.empty(len(self.x))
+        step = max(1, CACHED // self.x[0].nbytes)
+        with np.errstate(over="ignore", invalid="ignore"):
+            for at in (slice(lo, lo + step) for lo in range(0, len(away), step)):
+                few = self.x[at] - self.begin
+                seen = np.count_nonzero(~np.isnan(few).reshape(len(few), -1), axis=1)
+                away[at] = row_squares(clear(few, np.isnan(few))) / np.maximum(seen, 1)
+        return np.fmin(1, FAR * np.median(away) / np.maximum(away, np.finfo(float).tiny))
+
     def some(self, chosen: np.ndarray | slice) -> Learner:
         """Return some of the samples."""
         few = {name: getattr(self, name)[chosen] for name in ("x", "weights", "drawn")}
@@ -242,9 +255,9 @@ class Learner:
 
 
 def drawn_from(
-    source: CompletedSource, ranks: tuple[Rank, ...], weights: np.ndarray | None
+    source: CompletedSource, ranks: tuple[Rank, ...], weights: np.ndarray | None, searched: bool
 ) -> Learner:
-    """Draw some samples that count."""
+    """Draw some samples that count; unless they were searched, none for more than a usual one."""
     counting = np.arange(source.n_samples) if weights is None else np.flatnonzero(weights)
     largest = max((k for k in ranks if isinstance(k, int)), default=0)
     size = min(DRAWN, DRAWN_BYTES // (8 * math.prod(source.sample_shape)))
@@ -267,4 +280,5 @@ def drawn_from(
         x = x.astype(SINGLE)
     w = np.ones(len(drawn)) if weights is None else weights[drawn]
     begin = (middle - place).astype(x.dtype)
-    return Learner(x, w, drawn, place, begin, source.n_threads, source.centered)
+    learner = Learner(x, w, drawn, place, begin, source.n_threads, source.centered)
+    return learner if searched else replace(learner, weights=w * learner.tame())

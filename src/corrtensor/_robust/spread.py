@@ -7,30 +7,40 @@ import numpy as np
 # The quantile of absolute residuals, of which a third may be bad, and a normal distribution's
 # standard deviation over it.
 STRAY, SIGMA = 2 / 3, 1.0337
+# It is at most so many times the median, 1.4 for a normal distribution, 1.7 for Cauchy's: where it
+# is more, a third of the cells of a place is bad, by chance.
+MOST = 3.0
 # Columns that are sorted at a time, for the cache.
 COLUMNS = 496
 
 
-def upper(rows: np.ndarray) -> np.ndarray:
-    """Return a quantile of every column by which it is told how far cells stray; NaN is no cell."""
-    found = np.empty(rows.shape[1:], rows.dtype)
+def quantiles(rows: np.ndarray, *shares: float) -> np.ndarray:
+    """Return quantiles of every column; NaN is no cell."""
+    found = np.empty((len(shares), rows[0].size), rows.dtype)
     for some in range(0, rows[0].size, COLUMNS):
         at = slice(some, some + COLUMNS)
         few = rows.reshape(len(rows), -1)[:, at]
         if not np.isnan(few.max(initial=0)):
-            last = int(STRAY * len(few))
-            found.reshape(-1)[at] = np.partition(few, last, axis=0)[last]
+            places = [int(share * len(few)) for share in shares]
+            found[:, at] = np.partition(few, places, axis=0)[places]
             continue
         few = np.sort(few, axis=0)
         seen = np.count_nonzero(~np.isnan(few), axis=0)
-        place = np.minimum((STRAY * seen).astype(int), np.maximum(seen - 1, 0))
-        found.reshape(-1)[at] = np.take_along_axis(few, place[None], axis=0)[0]
-    return found
+        each = np.minimum(np.multiply.outer(shares, seen).astype(int), np.maximum(seen - 1, 0))
+        found[:, at] = np.take_along_axis(few, each, axis=0)
+    return found.reshape(len(shares), *rows.shape[1:])
+
+
+def upper(rows: np.ndarray) -> np.ndarray:
+    """Return the quantile of every column by which it is told how far cells stray."""
+    return quantiles(rows, STRAY)[0]
 
 
 def spread_of(R: np.ndarray, least: float = 0.0) -> np.ndarray:
     """Return how far good cells stray at each place: never less than cells do on the whole."""
-    away = upper(np.abs(R))
+    middle, away = quantiles(np.abs(R), 0.5, STRAY)
+    # A median of zero tells nothing: most samples are equal there.
+    away = np.where(middle > 0, np.fmin(away, MOST * middle), away)
     known = away[~np.isnan(away)]
     typical = max(float(np.median(known)) or float(known.mean()), least) or 1.0
     return SIGMA * np.maximum(np.where(np.isnan(away), typical, away), typical)

@@ -46,10 +46,14 @@ class Hidden:
 
 @dataclass(frozen=True, eq=False)
 class Unseen:
-    """What the missing cells of samples hide, of which each sample has so many: its ``gaps``."""
+    """What completed samples do not show: what their missing cells hide, and doubted ones cost.
+
+    ``gaps`` are the numbers of missing cells of each sample, ``cost`` is that of its doubted ones.
+    """
 
     hidden: Hidden
     gaps: np.ndarray
+    cost: np.ndarray
 
     def beside(self, factors: Factors | None) -> np.ndarray:
         """Return by how much the squared residuals of whole samples are expected to be larger.
@@ -62,7 +66,7 @@ class Unseen:
         """Run a pass, and make its residuals and scatters those of whole samples."""
         known = per_sample.keys() & {"weights", "squares"}
         if isinstance(task, ResidualPass | SweepPass) and not known:
-            per_sample["unseen"] = self.beside(task.at.factors)
+            per_sample["unseen"] = self.beside(task.at.factors) + self.cost
         part = run(task, **per_sample)
         if part.sums.second and self.hidden.rows is not None:
             w = per_sample.get("weights")

@@ -72,7 +72,8 @@ class Verdict:
         apart = Splits(np.log(np.maximum(kept, noise)), len(kept) / 2).isolated()
         if apart is None or not apart.beyond_doubt:
             return float(kept.max())
-        return float(max(kept[apart.kept].max(), s[self.accepted].max()))
+        accepted = self.accepted[self.kept[self.accepted]]
+        return float(max(kept[apart.kept].max(), s[accepted].max(initial=0.0)))
 
     def without(self, group: Group, split: Split, metric: Metric, source: Source) -> Verdict:
         """Reject a group: of the samples asked those that were judged, of all others by the cut."""

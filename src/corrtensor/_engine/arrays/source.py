@@ -126,6 +126,11 @@ class Source:
         """Return how much larger the residuals of whole samples, or their norms, should be."""
         return 0.0
 
+    @property
+    def cost(self) -> np.ndarray | float:
+        """What is added to each squared residual, for cells that are in doubt."""
+        return 0.0
+
     def seen_shares(self) -> np.ndarray | float:
         """Return the share of its cells that each sample shows, or that all do."""
         return 1.0
