@@ -57,7 +57,7 @@ FAULTS = [
     Fault(
         "samples that are bad everywhere count",
         "_robust/completed.py",
-        "good = self.trust >= TRUSTED",
+        "good = self.trust >= TRUSTED * np.median(self.trust)",
         "good = self.trust >= 0",
         "doubt",
     ),
@@ -127,9 +127,9 @@ FAULTS = [
     ),
     Fault(
         "hidden: residuals of the fit keep it",
-        "subspace.py",
-        "self.residuals_ - source.unit**2 * source",
-        "self.residuals_ - 0 * source",
+        "_engine/likelihood.py",
+        "self.residuals_ = s + source.unit**2 * (cost - beside)",
+        "self.residuals_ = s + source.unit**2 * cost",
         "unseen",
     ),
     # cells

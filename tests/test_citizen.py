@@ -1,5 +1,7 @@
 """What users of scikit-learn, xarray and PyTorch try first, as they would write it."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -324,3 +326,25 @@ def test_what_users_look_for_has_the_name_they_know(planted):
     assert CorrTensor(breakdown=0.2).get_params()["breakdown"] == 0.2
     flagged = ct.TensorOutlierDetector(contamination=0.1).fit(planted).predict(planted) == -1
     assert flagged.sum() == 20
+
+
+# Where warnings point
+
+
+def told_at(task):
+    """Return the file that each warning names."""
+    with warnings.catch_warnings(record=True, action="always") as told:
+        task()
+    return [warning.filename for warning in told]
+
+
+def test_warnings_name_the_line_that_called(images):
+    """However deep they come up: directly, in a pipeline, in a search over parameters."""
+    short = ct.CorrTensor(2, max_iter=1, tol=0)
+    assert told_at(lambda: short.fit(images)) == [__file__]
+    assert told_at(lambda: make_pipeline(short).fit_transform(images)) == [__file__]
+    search = GridSearchCV(short, {"ranks": [2]}, cv=2)
+    assert set(told_at(lambda: search.fit(images))) == {__file__}
+    narrow = ct.CorrTensor(2, alpha=8, beta=0.01, scale=None)
+    assert set(told_at(lambda: narrow.fit(images))) == {__file__}
+    assert told_at(lambda: ct.make("L1-2DPCA", 2, max_iter=1).fit(images)) == [__file__]

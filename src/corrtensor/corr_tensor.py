@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from corrtensor._base.checks import is_number, require_positive
+from corrtensor._base.warn import warn
 from corrtensor._engine.arrays.source import Source
 from corrtensor._engine.callbacks import effective_samples
 from corrtensor._engine.ranks import Rank
@@ -318,9 +318,8 @@ class CorrTensor(MultilinearSubspace):
         self.outlier_scores_ = np.where(solution.seen, scores, 0.0)
         few = max(FEWEST_SAMPLES, FEWEST_SHARE * len(w))
         if count < few:
-            warnings.warn(
+            warn(
                 f"only {count:.1f} of {len(w)} samples count: the bandwidth "
                 f"(alpha={self.alpha}, beta={self.beta}, scale={self.scale!r}) is too narrow",
                 RejectionWarning,
-                stacklevel=6,
             )

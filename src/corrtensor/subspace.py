@@ -1,7 +1,6 @@
 """The general estimator: a multilinear subspace of samples that are tensors, by any loss."""
 
 import os
-import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
@@ -15,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from corrtensor._base.checks import require_count, require_not_negative
 from corrtensor._base.files import held
+from corrtensor._base.warn import warn
 from corrtensor._engine.arrays import source_of
 from corrtensor._engine.arrays.source import Source
 from corrtensor._engine.callbacks import (
@@ -346,4 +346,4 @@ class MultilinearSubspace(CallbackSupportMixin, PartialFit, CellMethods):
         self.ranks_ = self.core_shape_
         if solution.status in ("max_iter", "rose"):
             words = STATUS[solution.status].format(n=solution.n_iter)
-            warnings.warn(f"{type(self).__name__} {words}", ConvergenceWarning, stacklevel=3)
+            warn(f"{type(self).__name__} {words}", ConvergenceWarning)

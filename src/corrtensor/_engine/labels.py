@@ -3,7 +3,6 @@
 xarray is imported only where one of its arrays was given.
 """
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -11,6 +10,8 @@ from typing import Any
 
 import numpy as np
 from sklearn.utils._set_output import _get_output_config
+
+from corrtensor._base.warn import warn
 
 # What the directions of a mode are called: those of "lat" lie along "lat_component".
 COMPONENT = "_component"
@@ -156,7 +157,7 @@ def open_xarray(X: Any, estimator: Any, method: str) -> Named:
     X = one_variable(X)
     known = None if method == "fit" else labels_of(estimator)
     if known is None:
-        sample_dim = choose_sample_dim(X, sample_dim_of(estimator), warn=method == "fit")
+        sample_dim = choose_sample_dim(X, sample_dim_of(estimator), doubt=method == "fit")
         modes = tuple(str(d) for d in X.dims if d != sample_dim)
         return Named(X, sample_dim, modes, learn_labels(X, sample_dim, modes), estimator)
     sample_dim, modes = find_dims(X, known, method)
@@ -193,7 +194,7 @@ def sample_dim_of(estimator: Any) -> str | None:
     return given
 
 
-def choose_sample_dim(X: Any, given: str | None, *, warn: bool) -> str:
+def choose_sample_dim(X: Any, given: str | None, *, doubt: bool) -> str:
     """Return the dim along which samples are counted: the given one, or the first."""
     if given is not None:
         if given not in X.dims:
@@ -202,12 +203,10 @@ def choose_sample_dim(X: Any, given: str | None, *, warn: bool) -> str:
     first = str(X.dims[0])
     dates = {d for d in X.dims if d in X.coords and X.coords[d].dtype.kind == "M"}
     likely = [d for d in X.dims if d in ("time", "sample") or d in dates]
-    if warn and likely and first not in likely:
-        warnings.warn(
+    if doubt and likely and first not in likely:
+        warn(
             f"X has dims {X.dims}; its samples are taken along {first!r}, the first. Give "
             f"sample_dim={likely[0]!r} if they are counted there, or {first!r} to say so",
-            UserWarning,
-            stacklevel=2,
         )
     return first
 

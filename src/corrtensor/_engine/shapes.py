@@ -137,7 +137,7 @@ def refuse_infinite(X: np.ndarray, *, first: int = 0, at: np.ndarray | None = No
     if bad.any():
         raise ValueError(
             f"X contains infinity: {counted(bad, first, at)}; "
-            "a cell that is missing is NaN, as in X[np.isinf(X)] = np.nan"
+            "a cell that is missing is NaN; if infinity stands for it, give it as missing_values"
         )
 
 

@@ -8,7 +8,6 @@ kept; few samples are kept whole.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -17,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from corrtensor._base.warn import warn
 from corrtensor._engine.arrays.origin import choose_pilots, usual
 from corrtensor._engine.arrays.source import WORTH_HOLDING, Source
 from corrtensor._engine.passes import Blocks, Part, ResidualPass, checked_squares
@@ -30,7 +30,7 @@ from corrtensor._robust.unseen import Hidden, Unseen
 
 # Samples are taken in pieces of so many bytes.
 PIECE = 1 << 22
-# A cell of less weight is in doubt; a sample whose cells weigh less on the average tells nothing.
+# A cell of less weight is in doubt; so is a sample whose cells weigh less beside a usual one's.
 TRUSTED = 0.5
 
 
@@ -168,7 +168,7 @@ class CompletedSource(Source):
         """Warn whoever called the fit, once."""
         if words not in self.told:
             self.told.add(words)
-            warnings.warn(words.format(**values), UserWarning, stacklevel=10)
+            warn(words.format(**values))
 
     def settle(self, model: Model, teaching: Any, hidden: Hidden) -> None:
         """Complete all samples by a model from now on; those that fit into memory only once.
@@ -199,7 +199,7 @@ class CompletedSource(Source):
 
     def trusted(self, weight: np.ndarray | None) -> np.ndarray | None:
         """Return weights of the samples: none of one that is bad almost everywhere."""
-        good = self.trust >= TRUSTED
+        good = self.trust >= TRUSTED * np.median(self.trust)
         return weight if good.all() else times(good.astype(float), weight)
 
     @property
@@ -304,12 +304,10 @@ def completed(
             "at least two samples that count must show something"
         )
     if nowhere.any() and centered:
-        warnings.warn(
+        warn(
             f"{np.count_nonzero(nowhere)} of the {nowhere.size} cells are missing in every sample: "
             "the mean there, and what repair puts there, is a guess; with center=None there is "
             "no mean, and other cells tell",
-            UserWarning,
-            stacklevel=5,
         )
     source = CompletedSource(inner, bandwidth=bandwidth)
     source.gaps, source.seen = bool((share < 1).any()), seen

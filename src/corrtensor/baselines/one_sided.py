@@ -1,12 +1,12 @@
 """What the methods that project only the columns of matrices have in common."""
 
-import warnings
 from typing import Any, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from corrtensor._base.checks import is_whole
+from corrtensor._base.warn import warn
 from corrtensor._engine.arrays.origin import choose_pilots, choose_unit
 from corrtensor._engine.eigenvectors import fix_signs
 from corrtensor._engine.ranks import check_ranks, choose_rank
@@ -50,10 +50,9 @@ class OneSided(SubspaceTransformer):
             self._check_parameters()
             self.converged_ = self._fit(self._read_training(X, y))
             if not self.converged_:
-                warnings.warn(
+                warn(
                     f"{type(self).__name__} did not converge within max_iter={self.max_iter} steps",
                     ConvergenceWarning,
-                    stacklevel=2,
                 )
         return self
 

@@ -1,13 +1,13 @@
 """The nearest centre in a subspace, by generalised correntropy (Algorithm 2 of the paper)."""
 
 import math
-import warnings
 from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
 
 from corrtensor._base.checks import require_positive
+from corrtensor._base.warn import warn
 from corrtensor.corr_tensor import CorrTensor
 from corrtensor.tasks._classifier import ScoringClassifier, fit_temperature
 from corrtensor.tasks._subspace import (
@@ -169,11 +169,9 @@ class CorrentropyCenterClassifier(ScoringClassifier):
             members = np.flatnonzero(codes == c)
             w = self.weights_[members]
             if not w.any():
-                warnings.warn(
+                warn(
                     f"all samples of class {label!r} have weight zero: the subspace explains "
                     "none of them; its centre is their plain mean",
-                    UserWarning,
-                    stacklevel=4,
                 )
                 w = np.ones(len(members))
             shares[members] = w / w.sum()

@@ -87,9 +87,11 @@ class SubspaceClassifier(ScoringClassifier):
         try:
             return subspace.fit(X)
         except ValueError as error:
+            flat = self.flatten and len(self.sample_shape_) > 1
+            hint = f"; flatten=False leaves them their shape, {self.sample_shape_}" if flat else ""
             raise ValueError(
                 f"no subspace for class {self.classes_.tolist()[c]!r} "
-                f"with its {len(X)} sample{'' if len(X) == 1 else 's'}: {error}"
+                f"with its {len(X)} sample{'' if len(X) == 1 else 's'}: {error}{hint}"
             ) from error
 
     def _read(self, X: Any, *, reset: bool = False) -> np.ndarray:

@@ -5,7 +5,6 @@ Nothing here imports Dask unless it is given a Dask array.
 
 import math
 import threading
-import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from copy import copy
@@ -17,6 +16,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from corrtensor._base.extras import need
+from corrtensor._base.warn import warn
 from corrtensor._engine.arrays.disk import check_output
 from corrtensor._engine.containers import opened
 
@@ -46,12 +46,10 @@ def merged(X: Any) -> Any:
     whole = tuple((a,) for a in X.shape[1:])
     if X.chunks[1:] == whole:
         return X
-    warnings.warn(
+    warn(
         f"X is cut along other axes than the samples', {X.numblocks[1:]} times: the pieces are "
         f"merged, and up to {X.nbytes / 1e6:.0f} MB move between workers each time they are read; "
         "X.rechunk((n, " + "-1, " * (X.ndim - 2) + "-1)), stored, avoids that",
-        UserWarning,
-        stacklevel=4,
     )
     return X.rechunk((X.chunks[0], *whole))
 
