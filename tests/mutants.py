@@ -857,6 +857,13 @@ FAULTS = [
         "profile",
     ),
     Fault(
+        "rows of a table are judged by what they taught",
+        "tasks/table.py",
+        "own = np.where(teach, d, 0.0)",
+        "own = np.where(teach, 0.0, 0.0)",
+        "outlying_rows",
+    ),
+    Fault(
         "a move that is not noted before it is made",
         "io/moving.py",
         "        os.fsync(notes.fileno())\n        move_new(source, target)\n",

@@ -34,6 +34,8 @@ RECORDS: Mapping[str, str] = MappingProxyType(
         "DecisionGraph": "corrtensor.tasks.density_peaks",
         "Normal": "corrtensor.tasks.profile",
         "Profile": "corrtensor.tasks.profile",
+        "Spread": "corrtensor.tasks.table",
+        "TableProfile": "corrtensor.tasks.table",
         "Frame": "corrtensor._robust.metric",
         "Metric": "corrtensor._robust.metric",
         "Stream": "corrtensor._engine.stream",

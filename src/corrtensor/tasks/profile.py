@@ -19,6 +19,7 @@ cover
 Each is counted in robust standard deviations above the median; what lies above adds up in squares.
 All is learned from samples that count in the subspace. Its residuals are no part: they added
 nothing to the metric, and on pictures of several kinds they took away. See ``docs/outliers.md``.
+Rows of a table have no texture and no turns: ``table.py`` is for these.
 """
 
 from __future__ import annotations
@@ -285,7 +286,7 @@ def in_deviations(
 
 def flat_share(small: np.ndarray) -> np.ndarray:
     """Return the share of cells of each view in which nothing varies; 0 where there are none."""
-    if small.ndim < 3 or min(small.shape[1:3]) < CELL:
+    if min(small.shape[1:3]) < CELL:
         return np.zeros(len(small))
     a, b = (size // CELL for size in small.shape[1:3])
     cells = small[:, : a * CELL, : b * CELL].reshape(len(small), a, CELL, b, CELL, -1)

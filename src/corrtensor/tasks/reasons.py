@@ -15,6 +15,8 @@ COVERED = 1.5
 # A contrast this many times less than usual is next to none; and how far below the usual
 # brightness what is faint is dark.
 NEXT_TO_NONE, DARKER = 100.0, 2.0
+# The other columns tell something if a cell is so many times as far off beside them as by itself.
+MORE = 1.1
 TURNED = ("turned by 90°", "upside down", "turned by 90°", "negative")
 
 
@@ -32,6 +34,8 @@ def in_words(one: dict[str, np.ndarray]) -> tuple[str, ...]:
     """Return the one or two things that stand out of one sample, the clearest first."""
     if one["unseen"]:
         return (UNSEEN,)
+    if "together" in one:
+        return of_a_row(one)
     if one["faint"] > math.log(NEXT_TO_NONE):
         return ("nearly constant",)
     # A sample was turned if turning it back takes away most of what makes it unlike the others.
@@ -56,3 +60,14 @@ def in_words(one: dict[str, np.ndarray]) -> tuple[str, ...]:
         if one_reason in words:
             words.pop(other, None)
     return tuple(words)[:2]
+
+
+def of_a_row(one: dict[str, np.ndarray]) -> tuple[str, ...]:
+    """Return the same of a row of a table, and the column that is the farthest off."""
+    size, together = float(one["size"]), float(one["together"])
+    words = []
+    if size > FAR:
+        words.append(f"unusual size: {one['largest']}")
+    if together > max(FAR, MORE * size):
+        words.insert(0, f"unlike the others in how columns go together: {one['apart']}")
+    return tuple(words)

@@ -78,14 +78,9 @@ def closest(C: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def compare(small: np.ndarray, references: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the likes of each sample, and how alike they are as it is and turned.
-
-    Of rows of few columns only the likes: those correlate by chance.
-    """
+    """Return the likes of each sample, and how alike they are as it is and turned."""
     C = correlations(small, references)
     likes, like = closest(C)
-    if small.ndim == 2 and small.shape[1] < VIEW:
-        return {"likes": likes, "like": np.zeros(len(C)), "turned": np.zeros((len(C), 1))}
     turned = [closest(correlations(turn(small, k), references))[1] for k in turns(small)]
     # What is left out as itself must not be the most similar negative, nor may rounding tell an
     # exact negative from it.
