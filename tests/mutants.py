@@ -864,6 +864,13 @@ FAULTS = [
         "outlying_rows",
     ),
     Fault(
+        "a row of bad cells is mended, and then judged",
+        "tasks/_subspace.py",
+        "gone |= gross & by_sample(few, gross)",
+        "gone |= gross",
+        "outlying_rows",
+    ),
+    Fault(
         "a move that is not noted before it is made",
         "io/moving.py",
         "        os.fsync(notes.fileno())\n        move_new(source, target)\n",

@@ -174,6 +174,18 @@ def test_the_nearest_is_the_nearest_other_one():
     assert_array_equal(model.measure(X)["nearest"], known[d[:, known].argmin(axis=1)])
 
 
+def test_rows_that_are_bad_all_over_are_not_mended_and_forgotten():
+    """A bad cell makes no odd row; one of which every cell is bad is as odd as can be."""
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        X = made(100, seed=seed)
+        X[:4] = 50 * rng.normal(size=(4, 20))
+        X[np.arange(10, 20), rng.integers(20, size=10)] += 30
+        flagged = TensorOutlierDetector(CorrTensor(2, cells=True)).fit_predict(X) == -1
+        assert flagged[:4].all()
+        assert flagged[4:].sum() <= 2
+
+
 def test_a_saved_detector_of_a_table_says_the_same(tmp_path):
     X = made(60, 8)
     X[0, 3] = 50

@@ -18,6 +18,7 @@ from corrtensor._base.gaps import OnDisk, with_gaps
 from corrtensor._engine.arrays.dask_lazy import is_dask
 from corrtensor._engine.arrays.disk import unmapped
 from corrtensor._engine.containers import bare
+from corrtensor._engine.passes import by_sample
 from corrtensor._engine.shapes import (
     as_float,
     check_finite,
@@ -109,7 +110,9 @@ def torn(subspace: Any, X: Any) -> np.ndarray:
 def filled(subspace: Any, X: Any) -> Any:
     """Return samples with their missing cells filled in; what lies on disk, as it is read.
 
-    So are gross errors, if the subspace has looked for bad cells: they make no odd sample.
+    So are gross errors, if the subspace has looked for bad cells: they make no odd sample, but
+    where they are half of what is seen of it or more. That one is taken as it is, for what would
+    be measured is made up.
     """
     if not hasattr(subspace, "repair"):
         return X
@@ -119,7 +122,10 @@ def filled(subspace: Any, X: Any) -> Any:
     rows = torn(subspace, X)
     gone = np.isnan(rows)
     if hasattr(subspace, "cell_scale_"):
-        gone |= subspace._gross_cells(X)
+        gross = subspace._gross_cells(X) & ~gone
+        cells = tuple(range(1, gross.ndim))
+        few = 2 * gross.sum(axis=cells) < (~gone).sum(axis=cells)
+        gone |= gross & by_sample(few, gross)
     return np.where(gone, subspace.repair(X), rows) if gone.any() else rows
 
 

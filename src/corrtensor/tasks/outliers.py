@@ -62,7 +62,7 @@ class TensorOutlierDetector(OutlierMixin, BaseEstimator):
         unless it comes as ``FrozenEstimator(subspace)``: then it is taken as it is. It tells which
         samples may be usual, fills missing cells (and gross errors, if it looks for bad cells) and
         makes ``residual_map``; what is measured of a sample is measured of the sample itself,
-        whatever the ranks.
+        whatever the ranks. A sample of which half of the cells are gross errors is not filled in.
     contamination : {"auto"} or float, default="auto"
         Share of the samples to flag, in (0, 0.5]. ``"auto"`` flags what good samples hardly ever
         reach: see the notes.
