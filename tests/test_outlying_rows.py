@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_breast_cancer
 
 from corrtensor import CorrTensor, TensorOutlierDetector, load, save
+from corrtensor.report.outlier_page import write_outlier_page
 from corrtensor.tasks.ranking import rank_samples
 from corrtensor.tasks.table import judge, principal
 
@@ -140,6 +141,16 @@ def test_reasons_name_the_columns():
     assert all(why.endswith(": d") for why in model.explain(X)[3])
     with_others = TensorOutlierDetector().fit(X.rename(columns={"d": "höhe"}).to_numpy())
     assert with_others.explain(X.to_numpy())[3][0].endswith(": column 3")
+
+
+def test_the_page_filters_by_kinds_of_reasons_not_by_columns(tmp_path):
+    X = made(100)
+    X[np.arange(4), np.arange(4)] += 60
+    model = TensorOutlierDetector().fit(X)
+    page = write_outlier_page(tmp_path / "rows.html", model, X, rank_samples(model, X))
+    text = page.read_text()
+    assert "unusual size: column 3" in text
+    assert text.count('data-reason="unusual size') == 1
 
 
 def test_a_column_that_never_varied_tells():

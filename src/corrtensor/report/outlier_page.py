@@ -180,7 +180,8 @@ def gallery(
     cards = []
     for place, i in enumerate(chosen):
         near = int(ranking.nearest[i])
-        why = [*ranking.reasons[i]]
+        # Which column it is stands on the card; the filter has the kinds.
+        why = [reason.partition(": ")[0] for reason in ranking.reasons[i]]
         if i in copies:
             why.append(copies[i].partition(" of ")[0])
         cards.append(
