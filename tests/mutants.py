@@ -162,6 +162,27 @@ FAULTS = [
         "spectra",
     ),
     Fault(
+        "a band that most samples miss makes a direction",
+        "_robust/learning.py",
+        "if np.count_nonzero(little) < MANY * largest:",
+        "if True:",
+        "spectra",
+    ),
+    Fault(
+        "completed samples tell what is in a band",
+        "_robust/learning.py",
+        "by_columns = model.is_exact and",
+        "by_columns = False and",
+        "spectra",
+    ),
+    Fault(
+        "cores are taken for known",
+        "_robust/learning.py",
+        "squares[:, :k, :k] += noise *",
+        "squares[:, :k, :k] += 0 *",
+        "spectra",
+    ),
+    Fault(
         "cores of vectors are found by the cells that are missing",
         "_robust/cells.py",
         "U.T * block.cell_weights[:, None]",

@@ -291,10 +291,9 @@ def learned(
         if least > 0:
             source.tell(RARE, share=share)
             learner = replace(learner, least=least)
-    # Every direction of vectors is free to follow what is wrong with some of them.
-    in_doubt = 1.0 if len(shape) == 1 else WIDER_IN_DOUBT
-    times = WIDER if bandwidth is None else in_doubt
-    more = wider(own, shape, source.n_samples, times)
+    times = WIDER if bandwidth is None else WIDER_IN_DOUBT
+    # Every direction of vectors is free to follow what is wrong with some of them, or missing.
+    more = own if len(shape) == 1 else wider(own, shape, source.n_samples, times)
     guess, stray = foretold(learner, own, more, bandwidth), None
     if judge is not None and judge.share > 0 and bandwidth is not None and math.isfinite(bandwidth):
         modes = zip(own, guess.model.core_shape, strict=True)

@@ -22,8 +22,8 @@ from corrtensor._engine.start import spectral
 from corrtensor._engine.state import State
 from corrtensor._engine.threads import single_blas
 from corrtensor._robust.block import Block, clear, whole
-from corrtensor._robust.cells import CACHED, CORRELATED, LEAST, Model, gross
-from corrtensor._robust.completed import CompletedSource
+from corrtensor._robust.cells import CACHED, CORRELATED, LEAST, RIDGE, ROUGHLY, Model, gross
+from corrtensor._robust.completed import CompletedSource, CoresPass
 from corrtensor._robust.spread import spread_of
 
 # Samples, and bytes of them, from which it is learned; the fewest.
@@ -37,8 +37,12 @@ DEAREST = 1e3
 # is expected moves by less than this share of what is not explained. Steps towards the cores in
 # each.
 ROUNDS, STILL, STEPS = (3, 50), 0.03, 2
-# What is expected in gaps of vectors is moved on by this share of how far the round has moved it.
-FURTHER = 0.5
+# What is expected of vectors, in their gaps, is moved on by this share of how far the round has
+# moved it.
+FURTHER, SETTLED = 0.7, 0.9
+# Samples that miss less than this share of what samples miss on the average tell the first
+# directions, where they are so many times as many as these.
+LITTLE, MANY = 0.5, 2
 # Shares of the bandwidth before all of it: a narrow one lets go of what has bent the start. Most
 # rounds at each where what is expected is wider than the fit, and has room for what is wrong.
 TIGHTENING, DOUBTING = (0.45, 0.45), 2
@@ -191,6 +195,7 @@ class Learner:
         y, F, squares, cells = np.empty_like(self.x), np.empty_like(self.x), 0.0, 0.0
         torn = plain(self.x, n_jobs=self.n_threads, missing=True)
         weights = np.empty(len(y))
+        by_columns = model.is_exact and model.width is None and self.many(model)
         for rows in torn.map(StepsPass(model), cores=guess.cores):
             for lo, hi, block in rows:
                 # Who strays farther tells less.
@@ -202,14 +207,50 @@ class Learner:
                 # What is seen of a sample stands for what is not.
                 more = by_sample(1 / np.maximum(block.weights, LEAST), y)
                 y[lo:hi] = block.expected + block.moved * more
-                if self.of_vectors:
+                if self.of_vectors and not by_columns:
                     ahead = FURTHER * (1 - block.cell_weights)
                     y[lo:hi] += ahead * (block.expected - guess.expected[lo:hi])
+        noise = squares / max(cells, 1.0)
+        if by_columns:
+            y = self.by_columns(model, F, noise)
+            if noise > SETTLED * guess.noise:
+                y += FURTHER * np.isnan(self.x) * (y - guess.expected)
         start = State(model.mean, model.factors)  # type: ignore[arg-type]
         state = swept(plain(y, n_jobs=self.n_threads), start, weights, self.centered)
-        return replace(
-            self.guess(state, y, F, squares / max(cells, 1.0), weights), scale=guess.scale
-        )
+        return replace(self.guess(state, y, F, noise, weights), scale=guess.scale)
+
+    def many(self, model: Model) -> bool:
+        """Tell whether columns of vectors are shown by many more samples than directions."""
+        seen = np.count_nonzero(~np.isnan(self.x))
+        return bool(seen >= MANY * model.core_shape[0] * self.x[0].size)
+
+    def by_columns(self, model: Model, F: np.ndarray, noise: float) -> np.ndarray:
+        """Return what is expected of vectors if each column is what those tell that show it.
+
+        A step of EM: least squares upon the cores, with what is not known of these. What a column
+        no sample shows stays as it is.
+        """
+        assert model.factors is not None  # noqa: S101
+        U, seen = np.asarray(model.factors[0], np.float64), (~np.isnan(self.x)).astype(float)
+        Z = model.projected(F - model.m).astype(np.float64)
+        n, k = Z.shape
+        if self.centered:
+            Z, U = np.column_stack([Z, np.ones(n)]), np.column_stack([U, model.mean])
+        step = max(1, CACHED // U.nbytes)
+        few = (seen[lo : lo + step, None] for lo in range(0, n, step))
+        told = np.concatenate([np.matmul(U[:, :k].T * v, U[:, :k]) for v in few])
+        cost = np.diag(np.broadcast_to(model.prior, k) + RIDGE)
+        squares = Z[:, :, None] * Z[:, None]
+        squares[:, :k, :k] += noise * np.linalg.inv(told + cost)
+        squares = squares.reshape(n, -1) * self.weights[:, None]
+        stays = RIDGE * squares.sum(axis=0)[:: Z.shape[1] + 1].sum()
+        sums = (self.weights[:, None] * whole(self.x)).T @ Z + stays * U
+        step = max(1, CACHED // squares[0].nbytes)
+        for at in (slice(lo, lo + step) for lo in range(0, len(U), step)):
+            A = (seen[:, at].T @ squares).reshape(-1, Z.shape[1], Z.shape[1])
+            A += stays * np.eye(Z.shape[1])
+            U[at] = np.linalg.solve(A, sums[at, :, None])[..., 0]
+        return (Z @ U.T).astype(self.x.dtype)
 
     def best(self, guess: Guess, bandwidth: float | None, own: bool) -> Guess:
         """Learn in rounds until what is expected no longer moves."""
@@ -234,7 +275,22 @@ class Learner:
         return self.best(guess, bandwidth, own)
 
     def start(self, ranks: tuple[Rank, ...], bandwidth: float | None) -> Guess:
-        """Return what is expected at first."""
+        """Return what is expected at first: as those tell that miss little, if they are enough."""
+        gaps = np.isnan(self.x).reshape(len(self.x), -1).mean(axis=1)
+        little = gaps < LITTLE * np.average(gaps, weights=self.weights)
+        largest = max((k for k in ranks if isinstance(k, int)), default=1)
+        if np.count_nonzero(little) < MANY * largest:
+            return self.from_medians(ranks, bandwidth)
+        few = self.some(little)
+        guess = few.taught(few.from_medians(ranks, bandwidth), bandwidth, self.of_vectors)
+        model = replace(few.model(guess, bandwidth), accuracy=ROUGHLY)
+        torn = plain(self.x, n_jobs=self.n_threads, missing=True)
+        rows = [found.whole for part in torn.map(CoresPass(model, True)) for found in part]
+        state = State(model.mean, model.factors)  # type: ignore[arg-type]
+        return self.guess(state, np.concatenate(rows))
+
+    def from_medians(self, ranks: tuple[Rank, ...], bandwidth: float | None) -> Guess:
+        """Return what is expected at first of samples that begin at their median."""
         y = first = self.filled(None if bandwidth is None else gross(self.begin) * bandwidth)
         if bandwidth is not None and self.of_vectors:
             first = self.filled(TIGHTENING[0] * bandwidth)
