@@ -36,8 +36,8 @@ FAULTS = [
     Fault(
         "before the search: outlying samples own what is put into gaps",
         "_robust/learning.py",
-        "return learner if searched else replace(learner, weights=w * learner.tame())",
-        "return learner",
+        "replace(learner, weights=w * learner.tame(), searched=False)",
+        "replace(learner, searched=False)",
         "doubt",
     ),
     Fault(

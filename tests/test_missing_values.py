@@ -332,7 +332,7 @@ def test_an_infinity_may_stand_for_what_is_missing_if_one_says_so(torn, by_nan):
     X = np.where(np.isnan(torn), np.inf, torn)
     with pytest.raises(
         ValueError,
-        match="infinity: 60 of 60 samples looked at together,.*sample 0.*give it as missing_values",
+        match=r"infinity: 60 of 60 samples looked at together,.*sample 0.*give it as missing_",
     ):
         ct.CorrTensor((2, 2)).fit(X)
     model = ct.CorrTensor((2, 2), missing_values=np.inf).fit(X)

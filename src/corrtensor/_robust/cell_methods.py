@@ -88,7 +88,12 @@ class CellMethods(SubspaceTransformer):
         if bandwidth is not None and not searched:
             bandwidth *= GROSS
         alike = weight is None or bool((weight == 1).all())
-        teaching = mark(None if alike else weight), bandwidth
+        # What vectors tell is taken coarsely before.
+        teaching = (
+            mark(None if alike else weight),
+            bandwidth,
+            searched or len(source.sample_shape) > 1,
+        )
         if source.teaching == teaching:
             return None
         made, stray, hidden = learned(source, ranks, weight, bandwidth, searched, judge)

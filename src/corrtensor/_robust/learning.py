@@ -113,6 +113,7 @@ class Learner:
     begin: np.ndarray
     n_threads: int
     centered: bool = True
+    searched: bool = True
     least: float = 0.0
 
     @property
@@ -222,7 +223,8 @@ class Learner:
     def many(self, model: Model) -> bool:
         """Tell whether columns of vectors are shown by many more samples than directions."""
         seen = np.count_nonzero(~np.isnan(self.x))
-        return model.is_exact and bool(seen >= MANY * model.core_shape[0] * self.x[0].size)
+        enough = seen >= MANY * model.core_shape[0] * self.x[0].size
+        return self.searched and model.is_exact and bool(enough)
 
     def by_columns(self, model: Model, F: np.ndarray, noise: float) -> np.ndarray:
         """Return what is expected of vectors if each column is what those tell that show it.
@@ -338,4 +340,4 @@ def drawn_from(
     w = np.ones(len(drawn)) if weights is None else weights[drawn]
     begin = (middle - place).astype(x.dtype)
     learner = Learner(x, w, drawn, place, begin, source.n_threads, source.centered)
-    return learner if searched else replace(learner, weights=w * learner.tame())
+    return learner if searched else replace(learner, weights=w * learner.tame(), searched=False)
