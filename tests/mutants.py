@@ -143,8 +143,8 @@ FAULTS = [
     Fault(
         "few samples all count",
         "_robust/search.py",
-        "accepted=drawn[:0]) if asked.few",
-        "accepted=drawn) if asked.few",
+        "return verdict if verdict.pull is None else",
+        "return verdict if True else",
         "search",
     ),
     Fault(
@@ -267,11 +267,25 @@ FAULTS = [
         "cells",
     ),
     Fault(
-        "few samples find nothing",
-        "_robust/search.py",
-        "return self.find_roughly(least)",
-        "return None",
-        "vectors",
+        "few samples say by their size where to begin",
+        "_robust/verdict.py",
+        "return times(self.pull, prior)",
+        "return prior",
+        "search",
+    ),
+    Fault(
+        "gross samples are left to the bandwidth",
+        "_robust/verdict.py",
+        "s > s[others].max()",
+        "s > math.inf",
+        "search",
+    ),
+    Fault(
+        "gross samples go even where the others explain them",
+        "_robust/verdict.py",
+        "s > s[others].max()",
+        "s >= 0",
+        "search",
     ),
     Fault(
         "what samples vary by is an error before their cores are known",

@@ -623,6 +623,94 @@ def test_of_few_samples_the_residuals_tell(n, seed):
     assert np.sin(subspace_angles(model.factors_[0], A)).max() < 0.02
 
 
+def table(rng, n, gain, bad, rank=2):
+    """Rows of 20 near a plane, the first of them noise ``gain`` times as large."""
+    B = rng.normal(size=(rank, 20))
+    X = rng.normal(size=(n, rank)) @ B + 0.1 * rng.normal(size=(n, 20))
+    X[:bad] = gain * rng.normal(size=(bad, 20))
+    return X, B
+
+
+@pytest.mark.parametrize("gain", [15, 100, 1e6])
+@pytest.mark.parametrize(("n", "bad"), [(10, 1), (12, 3), (20, 2), (24, 4), (30, 3), (40, 4)])
+def test_a_gross_row_of_a_small_table_takes_no_direction(n, bad, gain):
+    for seed in range(5):
+        X, B = table(np.random.default_rng(seed), n, gain, bad)
+        model = ct.CorrTensor(2).fit(X)
+        assert model.weights_[:bad].max() < 1e-3
+        assert np.sin(subspace_angles(model.factors_[0], B.T)).max() < 0.15
+
+
+def test_a_far_row_that_the_others_explain_counts():
+    X, B = table(np.random.default_rng(0), 400, 0.0, 0)
+    X[0] = X[0] @ np.linalg.pinv(B) @ B
+    X[0] *= 12 * np.median(np.linalg.norm(X, axis=1)) / np.linalg.norm(X[0])
+    X[1] = 10 * X[1] + 5 * np.random.default_rng(1).normal(size=20)
+    model = ct.CorrTensor(2).fit(X)
+    assert model.weights_[0] > 0.5 > model.weights_[1]
+
+
+def test_gross_samples_are_told_in_words():
+    X, _ = table(np.random.default_rng(0), 30, 100.0, 2)
+    (group,) = ct.CorrTensor(2).fit(X).diagnostics_["groups"]
+    assert group.rejected
+    assert_array_equal(group.samples, [0, 1])
+    assert str(group).startswith("2 samples lie apart from the others")
+    assert group.distance > isolation.FAR
+
+
+@pytest.mark.parametrize("n", [60, 100, 150])
+def test_ten_times_the_gain_of_small_images_bends_nothing(n):
+    """Half are faces, half are not: what varies so much is no reason to keep what is so large."""
+    images = ct.datasets.load_faces().images.astype(float)
+    for seed in (0, 3, 6, 9):
+        X = images[np.random.default_rng(seed).permutation(200)[:n]]
+        bad = np.arange(n) < n // 10
+        X[bad] *= 10
+        model = ct.CorrTensor((5, 5)).fit(X)
+        told = ct.MultilinearSubspace((5, 5)).fit(X[~bad])
+        assert (model.weights_[~bad] > 0.5).all()
+        assert model.residuals_[~bad].mean() < 1.12 * told.residuals_.mean()
+        # Nearly black ones are no brighter than others then.
+        bright = bad & (X.mean(axis=(1, 2)) > 2.5)
+        assert model.weights_[bright].max() < 1e-3
+
+
+@pytest.mark.parametrize("rank", [1, 2])
+def test_rows_of_a_tiny_table_count(rank):
+    lost = 0
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(8, rank)) @ rng.normal(size=(rank, 4)) + 0.1 * rng.normal(size=(8, 4))
+        lost += np.count_nonzero(ct.CorrTensor(rank).fit(X).weights_ < 0.5)
+    assert lost <= 16
+
+
+def test_a_stream_of_tiny_batches_follows_no_gross_row():
+    rng = np.random.default_rng(0)
+    B = rng.normal(size=(2, 20))
+    model = ct.CorrTensor(2)
+    for _ in range(8):
+        X = rng.normal(size=(10, 2)) @ B + 0.1 * rng.normal(size=(10, 20))
+        X[:2] = 15 * rng.normal(size=(2, 20))
+        model.partial_fit(X)
+        assert model.weights_[:2].max() < 1e-3
+    assert np.sin(subspace_angles(model.factors_[0], B.T)).max() < 0.05
+
+
+def test_a_spatial_median_turns_with_the_samples_and_follows_none():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(9, 5, 4))
+    x[0] *= 1e6
+    Q = np.linalg.qr(rng.normal(size=(5, 5)))[0]
+    place = search.spatial_median(x)
+    assert_allclose(search.spatial_median(Q @ x), Q @ place, atol=1e-8)
+    # Where the sum of distances is least, the directions to the samples add up to nothing.
+    away = x - place
+    away /= np.linalg.norm(away, axis=(1, 2), keepdims=True)
+    assert np.linalg.norm(away.sum(axis=0)) < 0.1
+
+
 def test_a_stream_of_small_batches_ignores_noise():
     rng = np.random.default_rng(0)
     A, B = rng.normal(size=(12, 3)), rng.normal(size=(10, 3))

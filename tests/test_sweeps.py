@@ -176,6 +176,8 @@ def test_the_number_of_sweeps_is_not_decided_by_rounding(images):
 def test_what_is_known_or_not_wanted_is_not_added_up(clean_images, name, monkeypatch):
     """Residuals of the start are measured once, and after the last sweep nothing else."""
     passes, reduce = [], Source.reduce
+    # So many that the robust fit begins where the other does.
+    clean_images = np.concatenate([clean_images, 1.01 * clean_images[::-1]])
 
     def noting(self, task, **given):
         if self.n_samples == len(clean_images):

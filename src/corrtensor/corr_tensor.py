@@ -86,7 +86,8 @@ class CorrTensor(MultilinearSubspace):
         the bandwidth, in robust standard deviations of a cell's residual; ``True`` is 4. Missing
         cells, NaN, need no switch.
     init : {"2dsvd"} or (mean, factors), default="2dsvd"
-        Where the sweeps begin: at 2DSVD of the samples that are not rejected, or as given.
+        Where the sweeps begin: at 2DSVD of the samples that are not rejected (of fewer than 100,
+        none counts for its size there), or as given.
     center : {"weighted", "plain", None}, default="weighted"
         The mean: weighted and updated in every sweep, the plain mean, or none.
     order : int, default=None
@@ -284,9 +285,12 @@ class CorrTensor(MultilinearSubspace):
         verdict: Verdict | None,
     ) -> Solution:
         state = self._first_state(source, start)
-        if verdict is not None and len(verdict.accepted):
+        if verdict is not None:
             state = measured(source, state)
             assert isinstance(loss, Correntropy)  # noqa: S101
+            left = verdict.without_gross(state.squares, prior)
+            if left is not verdict:
+                verdict, prior = left, times(left.kept.astype(float), prior)
             noise = self._least_square(state, source.dtype)
             # What was not rejected is good, however rare its kind.
             counting = verdict if prior is None else replace(verdict, kept=prior > 0)

@@ -297,14 +297,15 @@ class MultilinearSubspace(CallbackSupportMixin, PartialFit, CellMethods):
         prior, verdict = self._judge(source, ranks, options, weight)
         # An elbow is sought last: large ranks tell good samples from others.
         coarse = tuple(FIRST_SHARE if isinstance(k, str) else k for k in ranks)
-        start = start_with(coarse, weights=prior)
-        refuse_identical(start, prior, np.finfo(source.dtype).eps, self.sample_shape_)
+        first = prior if verdict is None else verdict.first(prior)
+        start = start_with(coarse, weights=first)
+        refuse_identical(start, first, np.finfo(source.dtype).eps, self.sample_shape_)
         if not any(isinstance(k, float | str) for k in ranks):
             return run(start)
         # Ranks depend on the weights, and these on the ranks: once more is enough.
         solution = run(start)
         again = start_with(ranks, weights=times(solution.weights, prior)).ranks
-        return solution if again == start.ranks else run(start_with(again, weights=prior))
+        return solution if again == start.ranks else run(start_with(again, weights=first))
 
     def _judge(
         self, source: Source, ranks: tuple[Rank, ...], options: Options, weight: np.ndarray | None

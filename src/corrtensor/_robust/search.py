@@ -12,7 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from corrtensor._engine.arrays.origin import SINGLE, choose_pilots, middle, single_holds
+from corrtensor._engine.arrays.origin import (
+    PILOT_BYTES,
+    SINGLE,
+    choose_pilots,
+    middle,
+    single_holds,
+)
 from corrtensor._engine.arrays.source import Source, plain
 from corrtensor._engine.passes import LARGEST_SQUARE, EachPass, RawPass
 from corrtensor._engine.products import row_squares
@@ -23,8 +29,9 @@ from corrtensor._engine.state import Options
 from corrtensor._engine.threads import at_once, single_blas
 from corrtensor._robust.isolation import FAR, Split, Splits
 from corrtensor._robust.metric import SAMPLES, Frame, Metric, count_copies, see
-from corrtensor._robust.verdict import Group, Verdict
+from corrtensor._robust.verdict import SMALLEST, Group, Verdict
 from corrtensor.losses import Power
+from corrtensor.losses.scale import EDGE_MOST
 
 # The metric that proposes groups is shrunk more than the one that judges them: outliers bend what
 # is learned from them, too, and most of all where good samples vary little. The latter is shrunk
@@ -41,11 +48,13 @@ ALIKE, MAJORITY = 0.1, 3 / 4
 CLEARLY = math.log(1.5)
 # Fewer samples than this tell nothing about others.
 FEWEST = 10
+# Of fewer samples a tenth is too few to tell anything: what is no group may still be bad there.
+ENOUGH = 10 * FEWEST
+# The order of so many samples decides nothing.
+ORDERLESS = 2000
 # Steps towards the middle of few samples (Weiszfeld): each takes a far one's pull down by as many
 # times as there are others.
 WEISZFELD = 20
-# The order of so many samples decides nothing.
-ORDERLESS = 2000
 # Bytes measured at a time.
 CACHED = 1 << 20
 # Why a group is kept.
@@ -61,11 +70,8 @@ def near(d: np.ndarray) -> np.ndarray:
 class Asked:
     """Samples that are looked at; every other one by its rough distance makes a half.
 
-    ``times`` is how many equal ones each stands for. ``few`` tells, once a group was looked for,
-    that they are too few to tell more than gross outliers.
+    ``times`` is how many equal ones each stands for.
     """
-
-    few = False
 
     def __init__(self, source: Source, away: np.ndarray, times: np.ndarray) -> None:
         self.source, self.away, self.times = source, away, times
@@ -115,8 +121,7 @@ class Asked:
         some, found = self.nearest(), None
         for first in (True, False, False):
             if self.are_few(some):
-                self.few = True
-                return self.find_roughly(least)
+                return None
             metric, d = self.judged_by(some)
             splits = Splits(d, least, self.times)
             apart = splits.isolated() or (splits.likeliest() if first else None)
@@ -124,24 +129,6 @@ class Asked:
                 return None
             some, found = apart.kept, (apart, metric)
         return found
-
-    def find_roughly(self, least: float) -> tuple[Split, Metric] | None:
-        """Return what is beyond doubt apart from a middle that is its own: all that few can tell.
-
-        The others must be the majority beyond chance: a half and two standard deviations.
-        """
-        n = len(self.away)
-        frame, entries = see(self.source, np.ones(n))
-        center = spatial_median(entries)
-        # What is left has no direction, and so no centre.
-        center[math.prod(U.shape[1] for U in frame.bases) :] = 0
-        metric = Metric(frame, center.astype(entries.dtype), np.ones(len(center)))
-        away = metric.distances(np.square(entries - metric.center))
-        location = float(np.median(away))
-        apart = Splits(away - location, max(least, n / 2 + math.sqrt(n))).isolated()
-        if apart is None or not apart.beyond_doubt:
-            return None
-        return apart, replace(metric, location=location)
 
     def judge(
         self, split: Split, ranks: tuple[Rank, ...], options: Options, at_all_costs: bool = True
@@ -232,17 +219,6 @@ def squares_from(place: np.ndarray, x: np.ndarray) -> np.ndarray:
     return away
 
 
-def spatial_median(x: np.ndarray) -> np.ndarray:
-    """Return the place of the least sum of distances, which a minority moves but little."""
-    x = x.astype(np.float64)
-    place = x.mean(axis=0)
-    for _ in range(WEISZFELD):
-        away = np.sqrt(row_squares(x - place))
-        w = 1 / np.maximum(away, 1e-3 * np.median(away) + np.finfo(np.float64).tiny)
-        place = w / w.sum() @ x
-    return np.asarray(place)
-
-
 def distances_from(place: np.ndarray, source: Source) -> np.ndarray:
     """Return the squared distances of all samples from a place."""
     place = ((place - source.origin) / source.unit).astype(source.dtype)
@@ -293,6 +269,50 @@ def draw(away: np.ndarray, counting: np.ndarray) -> tuple[np.ndarray, np.ndarray
     return drawn[np.sort(first)], times
 
 
+def spatial_median(x: np.ndarray) -> np.ndarray:
+    """Return the place of the least sum of distances, which a minority moves but little.
+
+    It turns with the samples. By way of their products: a sum of samples, by their shares.
+    """
+    near = middle(x)
+    x = (x - near).reshape(len(x), -1).astype(np.float64)
+    products, share = x @ x.T, np.full(len(x), 1 / len(x))
+    for _ in range(WEISZFELD):
+        along = products @ share
+        away = np.sqrt(np.maximum(np.diag(products) - 2 * along + share @ along, 0))
+        w = 1 / np.maximum(away, 1e-3 * np.median(away) + SMALLEST)
+        share = w / w.sum()
+    return np.asarray(near + (share @ x).reshape(near.shape))
+
+
+def with_sizes(
+    verdict: Verdict, source: Source, away: np.ndarray, drawn: np.ndarray, share: float
+) -> Verdict:
+    """Tell of samples what their sizes say: which are gross, and how few ones say where to begin.
+
+    Sizes are squared distances from the middle, in typical ones. ``share`` is the largest one of
+    the samples drawn that may be gross.
+    """
+    few = len(drawn) < ENOUGH
+    if few:
+        rising = drawn[np.argsort(away[drawn], kind="stable")]
+        # Of huge samples as many as fit into memory.
+        most = max(4, PILOT_BYTES // (8 * math.prod(source.sample_shape)))
+        places = np.linspace(0, len(rising) - 1, min(len(rising), most)).astype(int)
+        away = distances_from(spatial_median(source.take(rising[places])), source)
+    # Of two, the larger one.
+    typical = float(np.partition(away[drawn], len(drawn) // 2)[len(drawn) // 2])
+    with np.errstate(over="ignore"):
+        sizes = np.fmin(away / max(typical, SMALLEST), LARGEST_SQUARE)
+    gross = sizes > EDGE_MOST
+    count = np.count_nonzero(gross[drawn])
+    # So many are a group, for which the search has better evidence.
+    if count > share * len(drawn) or (not few and count >= 2 * FEWEST):
+        gross = np.zeros_like(gross)
+    pull = np.where(gross, 0.0, 1 / np.maximum(sizes, 1.0)) if few else None
+    return replace(verdict, sizes=sizes, gross=gross, pull=pull)
+
+
 def search(
     source: Source,
     ranks: tuple[Rank, ...],
@@ -309,7 +329,10 @@ def search(
     away = rough_distances(source)
     drawn, times = draw(away, np.flatnonzero(counting))
     # What cannot be squared is refused by name at the start of the sweeps.
-    if len(drawn) < 2 * FEWEST or not away.max() < LARGEST_SQUARE:
+    if not away.max() < LARGEST_SQUARE:
+        return replace(verdict, accepted=drawn[:0])
+    verdict = with_sizes(verdict, source, away, drawn, breakdown)
+    if len(drawn) < 2 * FEWEST:
         return replace(verdict, accepted=drawn[:0])
     verdict = replace(verdict, accepted=drawn)
     # A share of those looked at is that of all but for chance: two standard deviations.
@@ -327,12 +350,13 @@ def search(
                 found = asked.find(least)
             if found is None:
                 # Where so few cannot tell, their residuals must: by the loss.
-                return replace(verdict, accepted=drawn[:0]) if asked.few else verdict
+                return verdict if verdict.pull is None else replace(verdict, accepted=drawn[:0])
             group = asked.judge(found[0], ranks, options)
             further = verdict.without(group, *found, source) if group.rejected else verdict
             if not group.rejected or counting @ ~further.kept > breakdown * counting.sum():
                 because = EXCEEDS if group.rejected else group.because
                 group = replace(group, samples=verdict.accepted[group.samples])
                 group = replace(group, rejected=False, because=because)
-                return replace(verdict, groups=(*verdict.groups, group))
+                verdict = replace(verdict, groups=(*verdict.groups, group), pull=None)
+                return replace(verdict, gross=None) if because else verdict
             verdict = further

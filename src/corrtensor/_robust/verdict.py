@@ -9,15 +9,20 @@ import numpy as np
 
 from corrtensor._engine.arrays.source import Source
 from corrtensor._engine.passes import EachPass
-from corrtensor._robust.isolation import Split, Splits
+from corrtensor._engine.weights import times
+from corrtensor._robust.isolation import Split, Splits, spread
 from corrtensor._robust.metric import Metric
+
+# What cannot be divided by, or be a logarithm, is this.
+SMALLEST = float(np.finfo(np.float64).tiny)
 
 
 @dataclass(frozen=True, repr=False)
 class Group:
     """Samples that lie apart from the others, and what became of them; ``str`` puts it in words.
 
-    ``gap`` counts in mean excesses of the others' tail, ``distance`` in robust standard deviations.
+    ``gap`` counts in mean excesses of the others' tail, ``distance`` in robust standard deviations;
+    samples that are gross by their size have no such gap, and NaN there.
     ``because`` says why a group is kept that would have been rejected. ``keeping`` and
     ``rejecting`` are the costs of a group in doubt, as logarithms (``docs/method.md``, section 6).
     """
@@ -59,16 +64,57 @@ class Stray:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Which samples count; how far off rejected ones are, and which were looked at and kept."""
+    """Which samples count; how far off rejected ones are, and which were looked at and kept.
+
+    ``sizes`` are squared distances from the middle, in typical ones; by these alone samples are
+    ``gross``. ``pull`` says how much each of few samples has to say about the start.
+    """
 
     kept: np.ndarray
     scores: np.ndarray
     accepted: np.ndarray
     groups: tuple[Group, ...] = ()
+    sizes: np.ndarray | None = None
+    gross: np.ndarray | None = None
+    pull: np.ndarray | None = None
+
+    def first(self, prior: np.ndarray | None) -> np.ndarray | None:
+        """Return how much samples count at the start: none for its size, gross ones nothing."""
+        if self.pull is not None:
+            return times(self.pull, prior)
+        if self.gross is not None and (self.gross & self.kept).any():
+            return times((~self.gross).astype(float), prior)
+        return prior
+
+    def without_gross(self, s: np.ndarray, prior: np.ndarray | None) -> Verdict:
+        """Reject gross samples that a subspace of the others explains worse than any of these."""
+        if self.gross is None or self.sizes is None or not (self.gross & self.kept).any():
+            return self
+        others = self.kept & ~self.gross & (True if prior is None else prior > 0)
+        beyond = self.kept & self.gross & (s > s[others].max())
+        if not beyond.any():
+            return self
+        logs = np.log(np.maximum(self.sizes, SMALLEST))
+        location, scale = spread(logs[others])
+        far = (logs - location) / (scale or 1.0)
+        distance = float(np.quantile(far[beyond], 0.1))
+        return replace(
+            self,
+            kept=self.kept & ~beyond,
+            scores=np.where(beyond, far, self.scores),
+            accepted=self.accepted[~beyond[self.accepted]],
+            groups=(*self.groups, Group(np.flatnonzero(beyond), True, math.nan, distance)),
+        )
 
     def largest_good(self, s: np.ndarray, noise: float) -> float:
-        """Return the largest squared residual of a sample that is kept and not apart by it."""
+        """Return the largest squared residual of a sample that is kept and not apart by it.
+
+        Of few samples, which their residuals judge: of so many as are surely good but for chance.
+        """
         kept = s[self.kept]
+        if not len(self.accepted):
+            most = int(len(kept) / 2 + math.sqrt(len(kept) / 2))
+            return float(np.sort(kept)[min(most, len(kept)) - 1])
         apart = Splits(np.log(np.maximum(kept, noise)), len(kept) / 2).isolated()
         if apart is None or not apart.beyond_doubt:
             return float(kept.max())
@@ -82,7 +128,10 @@ class Verdict:
         beyond = self.kept & (away > split.cut)
         scores = np.where(beyond, away / split.scale, self.scores)
         groups = (*self.groups, replace(group, samples=np.flatnonzero(beyond)))
-        return Verdict(self.kept & ~beyond, scores, self.accepted[split.kept], groups)
+        kept = self.kept & ~beyond
+        return replace(
+            self, kept=kept, scores=scores, accepted=self.accepted[split.kept], groups=groups
+        )
 
     def without_strays(self, stray: Stray, away: np.ndarray) -> Verdict:
         """Do as was decided on a group: with those that were drawn, and with others by the cut.
@@ -99,4 +148,5 @@ class Verdict:
         far = np.maximum((away - np.median(away[good])) / stray.split.scale, group.distance)
         groups = (*self.groups, replace(group, samples=np.flatnonzero(beyond)))
         scores = np.where(beyond, far, self.scores)
-        return Verdict(kept, scores, self.accepted[kept[self.accepted]], groups)
+        accepted = self.accepted[kept[self.accepted]]
+        return replace(self, kept=kept, scores=scores, accepted=accepted, groups=groups)
