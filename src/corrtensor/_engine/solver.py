@@ -17,7 +17,7 @@ import numpy as np
 from corrtensor._engine.arrays.source import Source
 from corrtensor._engine.eigenvectors import energies_in, fix_signs, leading, turned
 from corrtensor._engine.large_modes import nystrom
-from corrtensor._engine.passes import Part, ResidualPass, SweepPass
+from corrtensor._engine.passes import CANCELLED, Part, ResidualPass, SweepPass
 from corrtensor._engine.products import recenter
 from corrtensor._engine.state import Options, Snapshot, Solution, State
 from corrtensor._engine.threads import single_blas
@@ -26,8 +26,8 @@ from corrtensor.losses import Loss
 from corrtensor.losses.protocol import weights_of
 from corrtensor.losses.scale import lower_quantile, typical, weighted_quantiles
 
-# A rise of the objective by more than this share is taken back; by more than the root of it,
-# it is no rounding.
+# A rise of the objective by more than this share is taken back, or by more than is left of digits
+# where residuals are small beside the samples; by more than the root of it, it is no rounding.
 ROUNDING = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 1e-5}
 # A residual below this share of the median is an exact fit.
 EXACT = 1e-3
@@ -104,6 +104,13 @@ def measured(source: Source, state: State) -> State:
     return replace(state, norms=norms, squares=np.concatenate(part.squares))
 
 
+def rounding_in(s: np.ndarray, norms: np.ndarray, dtype: np.dtype) -> float:
+    """Return what of the objective may be rounding: residuals are differences of norms."""
+    times = np.median(norms) / max(float(np.median(s)), np.finfo(float).tiny)
+    few = 16 * float(np.finfo(dtype).eps)
+    return max(ROUNDING[dtype], few * min(float(times), 1 / CANCELLED[dtype]))
+
+
 def rounding_of(norms: np.ndarray, dtype: np.dtype, sample_weight: np.ndarray | None) -> float:
     """Return the squared residual that rounding leaves: it tells nothing of the scale."""
     return float(np.square(64 * np.finfo(dtype).eps)) * typical(
@@ -143,6 +150,7 @@ def solve(
         state, loss = thinned(options.resume.state, thin), options.resume.loss
         objective, s = list(options.resume.objective), options.resume.residuals / unit**2
     moved, before, centred = math.inf, None, options.center is not None
+    rounding = rounding_in(s, norms, source.dtype)
     done = not any(thin) or settled(source, options, state, loss, log_prior)
     status = "" if options.coupled and not done else "converged"
     while not status:
@@ -159,13 +167,13 @@ def solve(
             part = source.reduce(ResidualPass(at), norms=norms) if last else add_up(norms=norms)
             s = np.concatenate(part.squares)
             objective.append(cost_of(loss, s * unit**2, sample_weight))
-            status = ending(objective, moved, options, ROUNDING[source.dtype])
+            status = ending(objective, moved, options, rounding)
             if status == "rose":
                 # Taken back: where few samples count, rounding decides some directions.
                 risen = objective.pop() - objective[-1]
                 state, s = before
                 exact = lower_quantile(s) <= rounding_of(norms, source.dtype, sample_weight)
-                small = risen <= math.sqrt(ROUNDING[source.dtype]) * abs(objective[-1])
+                small = risen <= math.sqrt(rounding) * abs(objective[-1])
                 status = "converged" if small or exact or state.spares else "rose"
             seen = Snapshot(state, loss, tuple(objective), s * unit**2, bool(status))
             if options.observe is not None and options.observe(seen):
