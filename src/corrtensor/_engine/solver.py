@@ -106,9 +106,9 @@ def measured(source: Source, state: State) -> State:
 
 def rounding_in(s: np.ndarray, norms: np.ndarray, dtype: np.dtype) -> float:
     """Return what of the objective may be rounding: residuals are differences of norms."""
-    times = np.median(norms) / max(float(np.median(s)), np.finfo(float).tiny)
-    few = 16 * float(np.finfo(dtype).eps)
-    return max(ROUNDING[dtype], few * min(float(times), 1 / CANCELLED[dtype]))
+    whole = float(np.median(norms))
+    left = max(float(np.median(s)) / whole, CANCELLED[dtype]) if whole else 1.0
+    return max(ROUNDING[dtype], 16 * float(np.finfo(dtype).eps) / left)
 
 
 def rounding_of(norms: np.ndarray, dtype: np.dtype, sample_weight: np.ndarray | None) -> float:
