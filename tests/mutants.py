@@ -36,8 +36,8 @@ FAULTS = [
     Fault(
         "before the search: outlying samples own what is put into gaps",
         "_robust/learning.py",
-        "replace(learner, weights=w * learner.tame(), searched=False)",
-        "replace(learner, searched=False)",
+        "return learner if searched else replace(learner, weights=w * learner.tame())",
+        "return learner",
         "doubt",
     ),
     Fault(
@@ -160,6 +160,13 @@ FAULTS = [
         "ROUNDS, STILL, STEPS = (3, 50)",
         "ROUNDS, STILL, STEPS = (3, 3)",
         "spectra",
+    ),
+    Fault(
+        "what a codec does to a still scene moves",
+        "_robust/learning.py",
+        "least = strays_of(source.X) / source.unit",
+        "least = 0.0",
+        "repair_command",
     ),
     Fault(
         "a band that most samples miss makes a direction",

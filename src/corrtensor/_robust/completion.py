@@ -306,7 +306,7 @@ def learned(
         share, least = rare_values(learner)
         if least > 0:
             source.tell(RARE, share=share)
-            learner = replace(learner, least=least)
+            learner = replace(learner, least=max(least, learner.least))
     # Every direction of vectors is free to follow what is wrong with some of them.
     in_doubt = 1.0 if len(shape) == 1 else WIDER_IN_DOUBT
     times = WIDER if bandwidth is None else in_doubt

@@ -339,5 +339,13 @@ def drawn_from(
         x = x.astype(SINGLE)
     w = np.ones(len(drawn)) if weights is None else weights[drawn]
     begin = (middle - place).astype(x.dtype)
-    learner = Learner(x, w, drawn, place, begin, source.n_threads, source.centered)
-    return learner if searched else replace(learner, weights=w * learner.tame(), searched=False)
+    learner = Learner(x, w, drawn, place, begin, source.n_threads, source.centered, searched)
+    learner = replace(learner, least=strays_of(source.X) / source.unit)
+    return learner if searched else replace(learner, weights=w * learner.tame())
+
+
+def strays_of(X: Any) -> float:
+    """Return how far cells stray at least, if a file says so, however it is looked at."""
+    while not hasattr(X, "strays") and hasattr(X, "array"):
+        X = X.array
+    return float(getattr(X, "strays", 0.0))

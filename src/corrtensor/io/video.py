@@ -30,6 +30,10 @@ DECODERS = (
 # Frames: nearly six hours of 25 a second. They are counted before any is decoded.
 MOST_FRAMES = 1 << 19
 BUFFER = 1 << 16
+# Robust standard deviation of what codecs make of a still scene, in grey levels: most frames may be
+# equal there, and the others, coded anew, are not; colours are rounded, too. Cameras
+# have as much noise.
+STRAYS = 2.0
 # Samples that an MP4 file claims without listing them: their one size, or a run, and how many.
 CLAIM = re.compile(rb"(stsz.{4}|trun)(.{4})(.{4})", re.DOTALL)
 WINDOW = 1 << 24
@@ -99,8 +103,11 @@ def opened(path: Path) -> Iterator[tuple[Any, Any]]:
 class Frames:
     """The frames of a video, decoded from the key frame before the ones that are asked for.
 
-    Every thread has its own decoder, which goes on where it stopped.
+    Every thread has its own decoder, which goes on where it stopped. ``strays`` is how far cells
+    stray at least, in grey levels.
     """
+
+    strays = STRAYS
 
     def __init__(self, path: Path, size: tuple[int, int] | None, colour: bool) -> None:
         self.path, self.format = path, "rgb24" if colour else "gray"
