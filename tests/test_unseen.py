@@ -203,6 +203,20 @@ def test_samples_in_a_row_may_miss_the_same_cells():
     assert 0.5 < np.square(in_a_row).sum() / np.square(mixed).sum() < 2
 
 
+@pytest.mark.parametrize("shape", [(13,), (12, 10)])
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_the_order_of_samples_with_gaps_does_not_matter(seed, shape):
+    """What is hidden, and from whom, is not drawn by where samples stand."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(30, *shape)) @ rng.normal(size=(shape[-1], shape[-1]))
+    Y = np.where(rng.random(X.shape) < 0.15, np.nan, X)
+    some = rng.permutation(len(Y))
+    one, other = (ct.CorrTensor(3).fit(y) for y in (Y, Y[some]))
+    moved = one.repair(Y) - other.repair(Y)
+    # It was 0.1 to 1; learning ends in single precision.
+    assert np.abs(moved).max() < 1e-3 * X.std()
+
+
 def test_all_of_a_few_incomplete_samples_tell(monkeypatch):
     rng = np.random.default_rng(3)
     Y = smooth(400, rng)

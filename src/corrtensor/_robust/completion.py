@@ -16,8 +16,10 @@ import numpy as np
 
 from corrtensor._engine.arrays.source import Source, plain
 from corrtensor._engine.passes import by_sample
+from corrtensor._engine.products import row_squares
 from corrtensor._engine.ranks import FIRST_SHARE, Rank
 from corrtensor._engine.state import State
+from corrtensor._robust.block import whole
 from corrtensor._robust.cells import COARSELY, LEAST, Model
 from corrtensor._robust.completed import TRUSTED, CompletedSource, CoresPass
 from corrtensor._robust.isolation import Split, Splits
@@ -297,6 +299,9 @@ def learned(
     missing cells hide.
     """
     learner, shape = drawn_from(source, ranks, weights, searched), source.sample_shape
+    if bandwidth is None:
+        # Who is hidden, and from whom, hangs on what samples are, not on where they stand.
+        learner = learner.some(np.argsort(row_squares(whole(learner.x)), kind="stable"))
     own = numbers_of(learner, ranks, bandwidth is not None)
     core = tuple(a if k is None else k for a, k in zip(shape, own, strict=True))
     if bandwidth is not None and math.prod(core) > MOST_NUMBERS * math.prod(shape):
