@@ -268,7 +268,7 @@ FAULTS = [
     ),
     Fault(
         "the order of samples decides",
-        "_robust/search.py",
+        "_robust/sizes.py",
         "if n <= ORDERLESS:",
         "if n <= 0:",
         "invariances",

@@ -240,6 +240,9 @@ class CorrTensor(MultilinearSubspace):
         if all(math.isnan(group.keeping) for group in verdict.groups):
             # The ranks were not asked: it holds for all of them.
             known["verdict"] = verdict
+        if self.cells:
+            # What is so large may be a few cells, which are doubted by themselves.
+            verdict = replace(verdict, gross=None)
         prior = times(verdict.kept.astype(float), sample_weight)
         w = np.ones(source.n_samples) if sample_weight is None else sample_weight
         left = w @ verdict.kept
