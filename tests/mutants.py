@@ -176,18 +176,11 @@ FAULTS = [
         "repair_command",
     ),
     Fault(
-        "a band that most samples miss makes a direction",
+        "a block that most samples miss makes a direction",
         "_robust/learning.py",
         "if np.count_nonzero(little) < MANY * largest:",
         "if True:",
-        "spectra",
-    ),
-    Fault(
-        "ranks are tried on scattered cells, whatever is missing",
-        "_robust/completion.py",
-        "if gone.ndim > 2:",
-        "if True:",
-        "spectra",
+        "unseen",
     ),
     Fault(
         "completed samples tell what is in a band",

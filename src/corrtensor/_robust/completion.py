@@ -138,18 +138,6 @@ def rare_values(learner: Learner) -> tuple[float, float]:
     return share, LEAST_STRAY * float(np.median(away[away > 0])) if share > 1 / 2 else 0.0
 
 
-def to_be_hidden(gone: np.ndarray) -> np.ndarray:
-    """Return which cells are hidden to try ranks: a few, of vectors what others miss.
-
-    Of all directions of vectors some may fit whatever is scattered, and know nothing of a band.
-    """
-    draw = np.random.default_rng(HIDING)
-    if gone.ndim > 2:
-        return (draw.random(gone.shape) < HIDDEN) & ~gone
-    others = np.roll(gone, round(AWAY * len(gone)), axis=0)
-    return others & ~gone & (draw.random((len(gone), 1)) * gone.mean() < HIDDEN)
-
-
 def foretold(
     learner: Learner,
     ranks: tuple[int | None, ...],
@@ -163,7 +151,7 @@ def foretold(
     """
     few = slice(None, None, -(-len(learner.x) // TRIED))
     x = learner.x[few]
-    hidden = to_be_hidden(np.isnan(x))
+    hidden = (np.random.default_rng(HIDING).random(x.shape) < HIDDEN) & ~np.isnan(x)
     if more == ranks or not hidden.any():
         return learner.taught(learner.start(ranks, bandwidth), bandwidth, own=True)
     torn = learner.x.copy()
@@ -174,11 +162,7 @@ def foretold(
     leading = State(wide.model.mean, tuple(None if U is None else U[:, :k] for U, k in modes))
     some = blind.some(few)
     narrow = some.taught(some.guess(leading, wide.expected[few], noise=wide.noise), bandwidth)
-    gain = np.diff(missed(x, hidden, [wide.expected[few], narrow.expected]), axis=0)[0]
-    if learner.of_vectors:
-        # What is in a band is missed as one.
-        which = np.nonzero(hidden)[0]
-        gain = np.bincount(which, gain)[np.unique(which)]
+    gain = np.diff(missed(x, hidden, [wide.expected[few], narrow.expected]), axis=0)
     if gain.mean() > SURELY * gain.std() / math.sqrt(gain.size):
         return wide
     guess = learner.guess(leading, wide.expected, noise=wide.noise)
