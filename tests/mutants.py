@@ -171,8 +171,8 @@ FAULTS = [
     Fault(
         "what a codec does to a still scene moves",
         "_robust/learning.py",
-        "least = strays_of(source.X) / source.unit",
-        "least = 0.0",
+        "searched, strays_of(source.X) / source.unit",
+        "searched, 0.0",
         "repair_command",
     ),
     Fault(

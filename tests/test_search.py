@@ -15,7 +15,7 @@ from sklearn.preprocessing import RobustScaler
 
 import corrtensor as ct
 from corrtensor._engine.arrays.source import Source
-from corrtensor._robust import isolation, metric, search
+from corrtensor._robust import isolation, metric, search, sizes
 from corrtensor._robust.isolation import Splits
 
 SHAPE, RANKS = (12, 10), (3, 3)
@@ -703,8 +703,8 @@ def test_a_spatial_median_turns_with_the_samples_and_follows_none():
     x = rng.normal(size=(9, 5, 4))
     x[0] *= 1e6
     Q = np.linalg.qr(rng.normal(size=(5, 5)))[0]
-    place = search.spatial_median(x)
-    assert_allclose(search.spatial_median(Q @ x), Q @ place, atol=1e-8)
+    place = sizes.spatial_median(x)
+    assert_allclose(sizes.spatial_median(Q @ x), Q @ place, atol=1e-8)
     # Where the sum of distances is least, the directions to the samples add up to nothing.
     away = x - place
     away /= np.linalg.norm(away, axis=(1, 2), keepdims=True)

@@ -222,9 +222,8 @@ class Learner:
 
     def many(self, model: Model) -> bool:
         """Tell whether columns of vectors are shown by many more samples than directions."""
-        seen = np.count_nonzero(~np.isnan(self.x))
-        enough = seen >= MANY * model.core_shape[0] * self.x[0].size
-        return self.searched and model.is_exact and bool(enough)
+        few = np.count_nonzero(~np.isnan(self.x)) < MANY * model.core_shape[0] * self.x[0].size
+        return self.searched and model.is_exact and not few
 
     def by_columns(self, model: Model, F: np.ndarray, noise: float) -> np.ndarray:
         """Return what is expected of vectors if each column is what those tell that show it.
@@ -339,8 +338,8 @@ def drawn_from(
         x = x.astype(SINGLE)
     w = np.ones(len(drawn)) if weights is None else weights[drawn]
     begin = (middle - place).astype(x.dtype)
-    learner = Learner(x, w, drawn, place, begin, source.n_threads, source.centered, searched)
-    learner = replace(learner, least=strays_of(source.X) / source.unit)
+    how = source.n_threads, source.centered, searched, strays_of(source.X) / source.unit
+    learner = Learner(x, w, drawn, place, begin, *how)
     return learner if searched else replace(learner, weights=w * learner.tame())
 
 
