@@ -136,3 +136,17 @@ def test_memory_of_twenty_thousand_entries():
     finally:
         tracemalloc.stop()
     assert peak < 250e6, f"{peak / 1e6:.0f} MB"
+
+
+@pytest.mark.parametrize("passes", [1, 2, 24])
+def test_passes_that_end_while_directions_still_gain(passes, vectors, monkeypatch):
+    """What was found by then is a factor like any other, with the energy that it holds."""
+    monkeypatch.setattr("corrtensor._engine.large_modes.MOST_PASSES", passes)
+    X = vectors[20:]
+    model = make("PCA", K).fit(X)
+    U = model.factors_[0]
+    assert_allclose(U.T @ U, np.eye(K), atol=1e-12)
+    d = X - model.mean_
+    left = np.square(d - d @ U @ U.T).sum()
+    assert_allclose(model.residuals_.sum(), left, rtol=1e-6)
+    assert left < 1.05 * np.square(d - d @ svd_projector(d, K)).sum()

@@ -135,6 +135,9 @@ def leading_of_large(
         Q, T, old = beside(Q, new), beside(T, apply(mode, new)), G
         G = Q.T @ T[:, len(old) :]
         G = np.block([[old, G[: len(old)]], [G[: len(old)].T, G[len(old) :]]])
+    else:
+        # It would still gain: the last directions count, too.
+        values, W = (part[..., ::-1] for part in np.linalg.eigh((G + G.T) / 2))
     best = W[:, : k + n_spare(k)]
     V = nystrom(T @ best, Q @ best, 0)[1]
     return values[:k], V[:, :k], V[:, k:]
