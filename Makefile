@@ -34,7 +34,7 @@ KERNELS ?= Haswell Sandybridge Nehalem $(if $(shell grep -m 1 avx512f /proc/cpui
 THREADS ?= 1 2
 NUMERIC_TESTS := $(addprefix tests/test_,oracles.py sweeps.py sums.py losses.py methods.py invariances.py numerical_trust.py \
 	trust_properties.py large_modes.py stream.py scores.py checkpoint.py profile.py outlier_detector.py failed_fits.py \
-	baselines.py bench.py search.py threads.py watching.py)
+	baselines.py bench.py search.py threads.py watching.py doubt.py spectra.py outlying_rows.py)
 test-kernels: .venv/test.stamp
 	@set -e; for kernel in $(KERNELS); do for threads in $(THREADS); do \
 		echo "tests with the kernels for $$kernel, BLAS threads: $$threads"; \

@@ -242,7 +242,8 @@ def search(
     # What cannot be squared is refused by name at the start of the sweeps.
     if not away.max() < LARGEST_SQUARE:
         return replace(verdict, accepted=drawn[:0])
-    few = int(np.count_nonzero(counting)) < ENOUGH
+    # Beside a heap of equal samples, which are met exactly, residuals tell nothing of the others.
+    few = len(drawn) < ENOUGH and bool((times == 1).all())
     verdict = with_sizes(verdict, source, away, drawn, few, breakdown)
     if len(drawn) < 2 * FEWEST:
         return replace(verdict, accepted=drawn[:0])
