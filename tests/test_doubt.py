@@ -46,6 +46,18 @@ def test_far_samples_count_as_just_far_before_outliers_are_sought():
     assert error(clean, new) < 1.01 * error(ct.make("PCA", 2).fit(X), new)
 
 
+@pytest.mark.parametrize("flat", [0.6, 0.97])
+def test_most_samples_may_be_equal_beside_gaps(flat):
+    """What is not equal to most counts like before: a median of zero is no size."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 2, 2)) @ rng.normal(size=(2, 9)) + 0.1 * rng.normal(size=(200, 2, 9))
+    X[rng.random(200) < flat] = 0
+    torn = np.where((rng.random(X.shape) < 0.1) & (X != 0), np.nan, X)
+    model = ct.CorrTensor((2, 3)).fit(torn)
+    assert np.isfinite(model.residuals_).all()
+    assert np.isfinite(model.repair(torn)).all()
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_a_row_that_is_bad_everywhere_is_odd(seed):
     """All its cells are in doubt, and what is left of it is what is usual."""

@@ -24,7 +24,7 @@ from corrtensor._engine.threads import single_blas
 from corrtensor._robust.block import Block, clear, whole
 from corrtensor._robust.cells import CACHED, CORRELATED, LEAST, RIDGE, ROUGHLY, Model, gross
 from corrtensor._robust.completed import CompletedSource, CoresPass
-from corrtensor._robust.spread import spread_of
+from corrtensor._robust.spread import spread_of, strays_of
 
 # Samples, and bytes of them, from which it is learned; the fewest.
 DRAWN, DRAWN_BYTES, FEWEST = 500, 1 << 25, 20
@@ -163,7 +163,7 @@ class Learner:
         return guess.model.doubting(self.scale(guess), bandwidth)
 
     def tame(self) -> np.ndarray:
-        """Return weights by which a sample that is far off counts as one that is just off."""
+        """Return weights by which a far sample counts as one that is just far."""
         away = np.empty(len(self.x))
         step = max(1, CACHED // self.x[0].nbytes)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -171,7 +171,9 @@ class Learner:
                 few = self.x[at] - self.begin
                 seen = np.count_nonzero(~np.isnan(few).reshape(len(few), -1), axis=1)
                 away[at] = row_squares(clear(few, np.isnan(few))) / np.maximum(seen, 1)
-        return np.fmin(1, FAR * np.median(away) / np.maximum(away, np.finfo(float).tiny))
+        # Most may be equal.
+        limit = FAR * (np.median(away) or away.max())
+        return np.divide(limit, away, out=np.ones_like(away), where=away > limit)
 
     def some(self, chosen: np.ndarray | slice) -> Learner:
         """Return some of the samples."""
@@ -341,10 +343,3 @@ def drawn_from(
     how = source.n_threads, source.centered, searched, strays_of(source.X) / source.unit
     learner = Learner(x, w, drawn, place, begin, *how)
     return learner if searched else replace(learner, weights=w * learner.tame())
-
-
-def strays_of(X: Any) -> float:
-    """Return how far cells stray at least, if a file says so, however it is looked at."""
-    while not hasattr(X, "strays") and hasattr(X, "array"):
-        X = X.array
-    return float(getattr(X, "strays", 0.0))

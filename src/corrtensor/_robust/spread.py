@@ -1,6 +1,7 @@
 """How far cells stray: good ones, told by a quantile of residuals, and those around one."""
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -61,3 +62,10 @@ def around(T: np.ndarray, places: np.ndarray, most: float) -> np.ndarray:
             total += np.clip(near, -most, most)
             count += 1
     return total / max(count, 1)
+
+
+def strays_of(X: Any) -> float:
+    """Return how far cells stray at least, if a file says so, however it is looked at."""
+    while not hasattr(X, "strays") and hasattr(X, "array"):
+        X = X.array
+    return float(getattr(X, "strays", 0.0))
